@@ -29,7 +29,7 @@ FAILURES = {
     "keys show": (),
     "keys passwd": ("diskFull",),
     "trust show": ("manifestMalformed",),
-    **{f"trust {name}": ("keyUnknown", "manifestMalformed", "diskFull") for name in ("init", "add-key", "remove-key", "rotate", "renew", "sign")},
+    **{f"trust {name}": ("keyUnknown", "manifestMalformed", "diskFull") for name in ("init", "add-key", "remove-key", "rotate", "label", "renew", "sign")},
     "trust publish": (*EDIT, "versionExists"),
     "trust update": (*FEED, *SIGNED, "diskFull"),
     "inspect": (*FEED, "sizeMismatch", "archiveRejected", "manifestMalformed"),

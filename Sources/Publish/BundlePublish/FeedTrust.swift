@@ -108,3 +108,19 @@ package struct FeedTrust {
         }
     }
 }
+
+extension KeyNames {
+    /// Reads the labels of the trust root in `trust` and of those that follow it in the feed. Without a trust root, no key has a label:
+    /// anyone who can write to the feed could name a key.
+    package init(in location: any FeedLocation, trust: TrustAnchor?, clock: Timestamp) throws {
+        self.init()
+        guard case .root(let given)? = trust else { return }
+        add(given.root)
+        var device = try NewDevice(trusting: .root(given), clock: clock)
+        // The file at the end of the chain may be damaged, and the names before it are still right.
+        while let name = device.nextRoot,
+            let record = try location.read(name, maximumBytes: TrustRootFormat.maximumBytes),
+            (try? device.advance(toRoot: record.bytes)) != nil, case .root(let root) = device.anchor
+        { add(root.root) }
+    }
+}

@@ -20,10 +20,13 @@ package struct TrustRoot: Sendable, Equatable {
         package let publicKey: PublicKey
         /// The time from which the key is valid only for the chain of trust roots; nil for no end.
         package var notAfter: Timestamp?
+        /// The name of the person or device that has the key, for readers; nil if the root does not state one.
+        package var label: String?
 
-        package init(_ publicKey: PublicKey, notAfter: Timestamp? = nil) {
+        package init(_ publicKey: PublicKey, notAfter: Timestamp? = nil, label: String? = nil) {
             self.publicKey = publicKey
             self.notAfter = notAfter
+            self.label = label
         }
     }
 
@@ -218,7 +221,10 @@ package enum TrustRootFormat {
         if try reader.string("algorithm") != key.algorithm.rawValue {
             throw reader.refusal("algorithm", "is not the key's own, \(key.algorithm.rawValue)")
         }
-        return TrustRoot.Key(key, notAfter: reader.optional("notAfter") == nil ? nil : try reader.timestamp("notAfter"))
+        // No decision depends on a label, so a device that refused one would lose its updates for nothing.
+        let label = reader.optional("label")?.stringValue.flatMap { KeyLabel.isValid($0) ? $0 : nil }
+        return TrustRoot.Key(
+            key, notAfter: reader.optional("notAfter") == nil ? nil : try reader.timestamp("notAfter"), label: label)
     }
 
     private static func role(_ reader: MemberReader, among keys: [TrustRoot.Key]) throws -> TrustRoot.Role {
@@ -254,6 +260,7 @@ package enum TrustRootFormat {
                 "roles": .array(root.roles(of: key.publicKey.id).map { .string($0.rawValue) }),
             ]
             object["notAfter"] = (key.notAfter?.description).map(JSONValue.string)
+            object["label"] = key.label.map(JSONValue.string)
             return JSONValue.object(object)
         }
         var roles: JSONObject = [:]

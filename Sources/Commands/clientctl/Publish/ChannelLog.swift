@@ -10,7 +10,7 @@ struct ChannelLog: ParsableCommand {
         discussion: """
             The history is in the numbered copies of the channel file,
             FEED/channels/NAME/N.json, which devices never read. It checks signatures only
-            with --trust.
+            with --trust. With a trust root there, it shows the labels of keys.
 
             Examples:
               clientctl channel log --feed feed --channel stable
@@ -32,29 +32,34 @@ struct ChannelLog: ParsableCommand {
         let channel = try FlagValue.required(channel, of: "channel")
         try ChannelView.requireName(channel)
         let entries = try Array(ChannelHistory(channel, in: feed, trust: trust, clock: .now).entries.reversed())
+        let names = try KeyNames(in: feed, trust: trust, clock: .now)
         if entries.isEmpty { try ChannelEditor.requireChannel(channel, in: feed) }
         Output.give(
             json: common.json,
-            ["channel": .string(channel), "entries": .array(entries.map { .object(Self.object($0)) })],
+            ["channel": .string(channel), "entries": .array(entries.map { .object(Self.object($0, names)) })],
             lines: entries.isEmpty
                 ? [
                     "\(feed.address) has no copies of channel \(UntrustedName.display(channel)): its next change creates one"
                 ]
-                : entries.flatMap(Self.lines) + (trust == nil ? [ChannelList.unverified] : []))
+                : entries.flatMap { Self.lines($0, names) } + (trust == nil ? [ChannelList.unverified] : []))
     }
 
-    private static func object(_ entry: ChannelHistory.Record) -> JSONObject {
+    private static func object(_ entry: ChannelHistory.Record, _ names: KeyNames) -> JSONObject {
         [
             "sequence": .integer(entry.document.sequence), "issuedAt": .string(entry.document.issuedAt.description),
             "expires": .string(entry.document.expires.description),
             "keyIds": .array(entry.keyIds.map(JSONValue.string)),
+            "signers": .array((entry.signers ?? []).map { .string(names.name(of: $0)) }),
             "verified": entry.isVerified.map(JSONValue.bool) ?? .null,
             "changes": .array(entry.changes.map(JSONValue.string)),
         ]
     }
 
-    private static func lines(_ entry: ChannelHistory.Record) -> [String] {
-        let keys = entry.keyIds.map { UntrustedName.display($0) }.joined(separator: ", ")
+    private static func lines(_ entry: ChannelHistory.Record, _ names: KeyNames) -> [String] {
+        // The file states its other keys without proof.
+        let keys = entry.keyIds.map { id in
+            entry.signers?.contains(id) == true ? names.name(of: id) : UntrustedName.display(id)
+        }.joined(separator: ", ")
         return [
             "\(entry.document.sequence)  \(entry.document.issuedAt)  by \(keys.isEmpty ? "no key" : keys)"
                 + (entry.isVerified == false ? "  NOT VERIFIED by --trust" : "")

@@ -28,8 +28,8 @@ struct TrustCommand: AsyncParsableCommand {
               clientctl trust publish trust.json --feed feed
             """,
         subcommands: [
-            TrustInit.self, TrustShow.self, TrustAddKey.self, TrustRemoveKey.self, TrustRotate.self, TrustRenew.self,
-            TrustSign.self, TrustPublish.self, TrustUpdateFile.self,
+            TrustInit.self, TrustShow.self, TrustAddKey.self, TrustRemoveKey.self, TrustRotate.self, TrustLabel.self,
+            TrustRenew.self, TrustSign.self, TrustPublish.self, TrustUpdateFile.self,
         ])
 }
 

@@ -34,6 +34,15 @@ struct TrustEditOptions: ParsableArguments {
             json: common.json)
     }
 
+    /// Returns the id of the key that --key-id or --public-key names.
+    static func id(_ keyId: String?, publicKey: String?) throws -> String {
+        switch (keyId, publicKey) {
+        case (let id?, nil): id
+        case (nil, let path?): try KeyFile.publicKey(at: path).id
+        default: throw ValidationError("Give the key with either --key-id or --public-key.")
+        }
+    }
+
     /// Returns `text` if it is a key id, otherwise the id of the public key in the file at `text`.
     static func id(_ text: String) throws -> String {
         let isId = (try? SHA256Digest(parsingHex: text)) != nil
@@ -46,9 +55,11 @@ struct TrustAddKey: ParsableCommand {
         commandName: "add-key",
         abstract: "Add a key to a role, in a draft of the next version.",
         discussion: """
-            Example:
+            Examples:
               clientctl trust add-key trust.json --role release \\
                 --public-key release2.pub.pem --out next.json
+              clientctl trust add-key trust.json --role channel --threshold 2 \\
+                --public-key release2.pub.pem --label "Bob, token 1"
             """)
 
     @OptionGroup var edit: TrustEditOptions
@@ -71,19 +82,21 @@ struct TrustAddKey: ParsableCommand {
             "Time when the key stops being valid, such as 2030-01-01T00:00:00Z (default: never).", valueName: "time"))
     var notAfter: String?
 
+    @Option(help: .keyLabel) var label: String?
+
     func run() throws {
         let name = try FlagValue.required(role, of: "role")
         guard let role = TrustRole(rawValue: name) else {
             throw ValidationError(
                 "--role takes root, release, channel, guard or program, not \(UntrustedName.display(name)).")
         }
-        try edit.apply(
-            .add(
-                try KeyFile.publicKey(at: FlagValue.required(publicKey, of: "public-key")), to: role,
-                threshold: try FlagValue.integer(threshold, of: "threshold", atLeast: 1),
-                notAfter: try notAfter.map { text in
-                    try FlagValue.parsed(text, of: "not-after") { try Timestamp(parsing: $0) }
-                }))
+        let key = try KeyFile.publicKey(at: FlagValue.required(publicKey, of: "public-key"))
+        let add = TrustEdit.add(
+            key, to: role, threshold: try FlagValue.integer(threshold, of: "threshold", atLeast: 1),
+            notAfter: try notAfter.map { text in
+                try FlagValue.parsed(text, of: "not-after") { try Timestamp(parsing: $0) }
+            })
+        try edit.apply(.all([add] + (label.map { [.label(key.id, $0)] } ?? [])))
     }
 }
 
@@ -130,15 +143,9 @@ struct TrustRemoveKey: ParsableCommand {
         if revoke && role != nil {
             throw ValidationError("--revoke removes the key from every role. Give --role all.")
         }
-        let id =
-            switch (keyId, publicKey) {
-            case (let id?, nil): id
-            case (nil, let path?): try KeyFile.publicKey(at: path).id
-            default: throw ValidationError("Give the key with either --key-id or --public-key.")
-            }
         try edit.apply(
             .remove(
-                id, from: role, revoked: revoke,
+                try TrustEditOptions.id(keyId, publicKey: publicKey), from: role, revoked: revoke,
                 threshold: try FlagValue.integer(threshold, of: "threshold", atLeast: 1)))
     }
 }
@@ -166,12 +173,53 @@ struct TrustRotate: ParsableCommand {
     @Flag(help: "Revoke the old key: devices refuse everything that it has signed.")
     var revoke = false
 
+    @Option(help: .keyLabel) var label: String?
+
     func run() throws {
-        try edit.apply(
-            .replace(
-                try TrustEditOptions.id(FlagValue.required(old, of: "old")),
-                by: try KeyFile.publicKey(at: FlagValue.required(new, of: "new")), revoked: revoke))
+        let key = try KeyFile.publicKey(at: FlagValue.required(new, of: "new"))
+        let replace = TrustEdit.replace(
+            try TrustEditOptions.id(FlagValue.required(old, of: "old")), by: key, revoked: revoke)
+        try edit.apply(.all([replace] + (label.map { [.label(key.id, $0)] } ?? [])))
     }
+}
+
+struct TrustLabel: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "label",
+        abstract: "Set the label of a key, which people see instead of its ID.",
+        discussion: """
+            A label names the person or the token that has the key. Devices ignore labels.
+            `channel log`, `release proposals`, `trust show` and the console show them. An
+            empty label removes it.
+
+            Example:
+              clientctl trust label trust.json --public-key channel.pub.pem \\
+                --label "Alice, token 2"
+            """)
+
+    @OptionGroup var edit: TrustEditOptions
+
+    @Option(help: ArgumentHelp("(required, or --public-key) The id of the key: 64 hex digits.", valueName: "id"))
+    var keyId: String?
+
+    @Option(help: ArgumentHelp("The public key (PEM), instead of --key-id.", valueName: "file"), completion: .file())
+    var publicKey: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "(required) The label of the key, such as \"Alice, token 2\", at most 64 bytes.", valueName: "text"))
+    var label: String?
+
+    func run() throws {
+        guard let label else { throw MissingFlag(flags: ["label"]) }
+        let id = try TrustEditOptions.id(keyId, publicKey: publicKey)
+        try edit.apply(.label(id, label.isEmpty ? nil : label))
+    }
+}
+
+extension ArgumentHelp {
+    fileprivate static let keyLabel = ArgumentHelp(
+        "The label of the new key, such as \"Alice, token 2\", at most 64 bytes.", valueName: "text")
 }
 
 struct TrustRenew: ParsableCommand {

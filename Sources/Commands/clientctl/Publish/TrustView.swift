@@ -22,7 +22,7 @@ enum TrustView {
                     .object([
                         "keyId": .string(key.publicKey.id), "algorithm": .string(key.publicKey.algorithm.rawValue),
                         "roles": .array(root.roles(of: key.publicKey.id).map { .string($0.rawValue) }),
-                        "notAfter": .string(orNull: key.notAfter?.description),
+                        "notAfter": .string(orNull: key.notAfter?.description), "label": .string(orNull: key.label),
                     ])
                 }),
             "revoked": .array(root.revoked.map(JSONValue.string)),
@@ -50,7 +50,9 @@ enum TrustView {
             for id in named.keyIds {
                 guard let key = root.keys.first(where: { $0.publicKey.id == id }) else { continue }
                 lines.append(
-                    "    \(key.publicKey.algorithm.rawValue) \(id)" + (key.notAfter.map { " until \($0)" } ?? "")
+                    "    \(key.publicKey.algorithm.rawValue) \(id)"
+                        + (key.label.map { " \(UntrustedName.display($0))" } ?? "")
+                        + (key.notAfter.map { " until \($0)" } ?? "")
                         + (root.revoked.contains(id) ? " REVOKED" : ""))
             }
         }

@@ -192,7 +192,7 @@ extension PageDocument {
     func entry(_ entry: ChannelHistory.Record) -> Markup {
         let proof: ReleasePage.Proof =
             switch entry.isVerified {
-            case true?: .verified(keyIds: entry.keyIds)
+            case true?: .verified(keyIds: entry.signers ?? [])
             case false?: .refused(reason: "", claimed: entry.keyIds)
             case nil: .unchecked(claimed: entry.keyIds)
             }

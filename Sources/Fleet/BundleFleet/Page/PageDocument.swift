@@ -107,8 +107,12 @@ extension PageDocument {
         return digits
     }
 
-    func key(_ id: String) -> Markup {
-        Markup("code", [:], ["\(shown(id).prefix(12))\(id.utf8.count > 12 ? "…" : "")"])
+    /// Shows a key: its label if it is known to have signed, otherwise its ID.
+    private func key(_ id: String, hasSigned: Bool) -> Markup {
+        if hasSigned, let label = page.names.label(of: id) {
+            return Markup("span", ["title": shown(id)], ["\(label)"])
+        }
+        return Markup("code", [:], ["\(shown(id).prefix(12))\(id.utf8.count > 12 ? "…" : "")"])
     }
 
     /// Shows as many items as fit, and the number of the others.
@@ -132,11 +136,13 @@ extension PageDocument {
 
     /// The signers, as far as they are verified.
     func signers(_ proof: ReleasePage.Proof) -> [Markup] {
-        func keys(_ ids: [String]) -> [Markup] {
-            ids.isEmpty ? ["a key that it does not name "] : ids.prefix(limits.items).flatMap { [key($0), " "] }
+        func keys(_ ids: [String], haveSigned: Bool = false) -> [Markup] {
+            ids.isEmpty
+                ? ["a key that it does not name "]
+                : ids.prefix(limits.items).flatMap { [key($0, hasSigned: haveSigned), " "] }
         }
         return switch proof {
-        case .verified(let ids): keys(ids)
+        case .verified(let ids): keys(ids, haveSigned: true)
         case .unchecked(let ids): keys(ids) + ["(not verified)"]
         case .refused(_, let ids): keys(ids) + ["(not trusted)"]
         }
@@ -200,8 +206,13 @@ extension PageDocument {
         guard let named = root.roles[role] else { return nil }
         return Markup([
             Markup("p", [:], ["\(role.rawValue): \(named.threshold) of \(named.keyIds.count) must sign"]),
-            Markup("ul", ["class": "keys"], list(named.keyIds) { Markup("li", [:], [Markup("code", [:], ["\($0)"])]) }),
+            Markup("ul", ["class": "keys"], list(named.keyIds, keyRow)),
         ])
+    }
+
+    private func keyRow(_ id: String) -> Markup {
+        let label = page.names.label(of: id).map { "\($0): " } ?? ""
+        return Markup("li", [:], ["\(label)", Markup("code", [:], ["\(id)"])])
     }
 
     private func revoked(_ root: TrustRoot) -> [Markup] {

@@ -20,6 +20,7 @@ package struct PageReader {
         try feed.address.requireExists()
         var page = ReleasePage(clock: clock)
         page.root = try root()
+        page.names = try KeyNames(in: feed, trust: trust, clock: clock)
         page.offered = try offered()
         let withDeltas = try withDeltas()
         // Most readers look for the default channel, so it is first.

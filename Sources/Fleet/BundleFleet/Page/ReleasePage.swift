@@ -85,6 +85,8 @@ package struct ReleasePage: Sendable {
     /// The offer of `manifest.json`; nil if the feed has none.
     package var offered: ChannelReading<Offer>?
     package var channels: [ChannelSection] = []
+    /// The names of the keys.
+    package var names = KeyNames()
     /// Warnings about missing parts.
     package var warnings: [String] = []
 

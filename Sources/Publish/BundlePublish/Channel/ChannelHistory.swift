@@ -1,4 +1,5 @@
 package import BundleFormats
+import BundleSigning
 package import BundleValues
 
 /// The history of a channel: one entry for each channel file, from its numbered copies.
@@ -7,10 +8,13 @@ package struct ChannelHistory: Sendable {
         package let document: ChannelDocument
         /// The key IDs in the file's signatures, unverified.
         package let keyIds: [String]
-        /// Whether trusted keys signed the file; nil if no keys were given.
-        package let isVerified: Bool?
+        /// The trusted keys that signed the file, none if they are too few; nil if no keys were given.
+        package let signers: [String]?
         /// The changes since the previous entry, in words.
         package let changes: [String]
+
+        /// Whether trusted keys signed the file; nil if no keys were given.
+        package var isVerified: Bool? { signers.map { !$0.isEmpty } }
     }
 
     /// The entries, oldest first.
@@ -30,10 +34,10 @@ package struct ChannelHistory: Sendable {
             let path = ChannelWriter.copyPath(of: channel, sequence: sequence)
             guard let record = try feed.read(path, maximumBytes: ChannelFormat.maximumBytes) else { continue }
             let (envelope, document) = try Self.parse(record.bytes, of: path)
-            let isVerified = try trust.map { try Self.isVerified(envelope, by: $0, of: channel, at: clock) }
+            let signers = try trust.map { try Self.signers(of: envelope, by: $0, of: channel, at: clock) }
             entries.append(
                 Record(
-                    document: document, keyIds: envelope.signatures.compactMap(\.keyId), isVerified: isVerified,
+                    document: document, keyIds: envelope.signatures.compactMap(\.keyId), signers: signers,
                     changes: document.changes(since: entries.last?.document)))
         }
         self.entries = entries.suffix(newest)
@@ -54,14 +58,15 @@ package struct ChannelHistory: Sendable {
         }
     }
 
-    private static func isVerified(
-        _ envelope: SignedEnvelope, by trust: TrustAnchor, of channel: String, at clock: Timestamp
-    ) throws -> Bool {
+    private static func signers(
+        of envelope: SignedEnvelope, by trust: TrustAnchor, of channel: String, at clock: Timestamp
+    ) throws -> [String] {
         do {
-            _ = try ChannelVerifier.verify(envelope, channel: channel, trusted: trust.keys(for: .channel, at: clock))
-            return true
+            return try ChannelVerifier.verify(
+                envelope, channel: channel, trusted: trust.keys(for: .channel, at: clock)
+            ).signers.map(\.id)
         } catch let failure as UpdateFailure where [.signatureInvalid, .keyUnknown].contains(failure.code) {
-            return false
+            return []
         }
     }
 

@@ -10,6 +10,10 @@ package enum TrustEdit: Sendable {
     case remove(String, from: TrustRole?, revoked: Bool, threshold: Int?)
     /// Replaces a key in all its roles.
     case replace(String, by: PublicKey, revoked: Bool)
+    /// Sets the label of a key; nil removes it.
+    case label(String, String?)
+    /// Several edits, in this order.
+    case all([TrustEdit])
 
     /// Applies the edit. Returns the changes in words.
     package func apply(to root: inout TrustRoot) throws -> [String] {
@@ -19,6 +23,8 @@ package enum TrustEdit: Sendable {
         case .remove(let id, let role, let isRevoked, let threshold):
             try root.remove(id, from: role, isRevoked: isRevoked, threshold: threshold)
         case .replace(let id, let key, let isRevoked): try root.replace(id, by: key, isRevoked: isRevoked)
+        case .label(let id, let label): try root.setLabel(label, of: id)
+        case .all(let edits): try edits.flatMap { try $0.apply(to: &root) }
         }
     }
 }
@@ -91,6 +97,27 @@ extension TrustRoot {
         changes += removeUnusedKey(id, isRevoked: isRevoked)
         try requireSatisfiable()
         return changes
+    }
+
+    fileprivate mutating func setLabel(_ label: String?, of id: String) throws -> [String] {
+        guard let index = keys.firstIndex(where: { $0.publicKey.id == id }) else {
+            throw TrustEdit.missing(id, in: "any role", of: self)
+        }
+        if keys[index].label == label { return [] }
+        if let label {
+            guard KeyLabel.isValid(label) else {
+                throw UpdateFailure(
+                    .configInvalid, subject: UntrustedName.display(label), "A label has \(KeyLabel.rule).")
+            }
+            if let other = keys.first(where: { $0.label == label }) {
+                throw UpdateFailure(
+                    .configInvalid, subject: label,
+                    "The key \(other.publicKey.id) has the label \(label) already. Choose another one, because a label stands for one key."
+                )
+            }
+        }
+        keys[index].label = label
+        return ["key \(id): " + (label.map { "label \($0)" } ?? "no label")]
     }
 
     /// Removes or revokes a key that has no role left.

@@ -117,4 +117,23 @@ import Testing
         }
         #expect(root.claims.roles[.root]?.keyIds == [feed.root.id])
     }
+
+    @Test func `a label is read, and a device ignores an invalid one`() throws {
+        func label(_ value: JSONValue) throws -> String? {
+            let root = try parsed { Self.inside("keys", &$0) { $0["label"] = value } }
+            return root.claims.keys[0].label
+        }
+        for text in ["Alice, token 2", "Zoë 🔑", String(repeating: "x", count: 64)] {
+            #expect(try label(.string(text)) == text)
+        }
+        for text in [
+            "", " Alice", "Alice ", "a\nb", "a\u{1B}[31m", "\u{202E}ecila", "a\\b", String(repeating: "x", count: 65),
+        ] { #expect(try label(.string(text)) == nil, "\(text)") }
+        for value in [JSONValue.integer(1), .null, .array([]), .object([:])] { #expect(try label(value) == nil) }
+    }
+
+    @Test func `a root without labels keeps its bytes`() throws {
+        let text = String(decoding: TrustRootFormat.payload(try feed.trustRoot()), as: UTF8.self)
+        #expect(!text.contains("label"))
+    }
 }
