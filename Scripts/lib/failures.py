@@ -22,6 +22,8 @@ FAILURES = {
     **{f"release {name}": EDIT for name in ("rollout", "target", "set", "retry", "pause", "resume", "recall", "withdraw")},
     "release promote": (*EDIT, "versionBlocked"),
     "release delta": (*EDIT, *CONTENT),
+    "release proposals": (*FEED, *SIGNED),
+    "release approve": (*EDIT, "proposalOutdated", "proposalForeign", "versionBlocked"),
     "channel list": (*FEED, *SIGNED),
     "channel log": (*FEED, *SIGNED),
     **{f"channel {name}": EDIT for name in ("set", "renew", "restore", "prune", "delete")},

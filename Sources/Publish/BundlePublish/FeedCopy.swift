@@ -111,7 +111,8 @@ package struct FeedTransfer {
         }
         let scratch = try TemporaryDirectory()
         var report = CopiedFiles()
-        report.foreign = listed.map(\.name).filter { Part(of: $0) == nil }
+        // A proposal is left out without a word: only the feed in which it was made can publish it.
+        report.foreign = listed.map(\.name).filter { Part(of: $0) == nil && ChannelProposal.Entry($0) == nil }
         for (part, entry) in all.sorted(by: { $0.part < $1.part }) {
             let isWritten: Bool
             if part.isDocument {

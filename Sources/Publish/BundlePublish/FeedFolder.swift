@@ -168,13 +168,14 @@ package final class FeedFolder: FeedLocation {
         lock = try take(wait)
         defer { lock = nil }
         let root = try existing()
-        let parts = try [ChannelWriter.folder, TrustPublisher.folder, ReleaseFeed.releasesName].map {
-            try root.directory(ifPresent: $0)
-        }
+        let parts = try [
+            ChannelWriter.folder, TrustPublisher.folder, ReleaseFeed.releasesName, ChannelProposal.folder,
+        ].map { try root.directory(ifPresent: $0) }
         // A file that another publisher renamed before it stopped survives a power failure from here on.
         for folder in [root] + parts { try folder?.sync() }
         do {
-            try Self.removeTemporaryFiles(in: root, channels: parts[0], trust: parts[1], releases: parts[2])
+            try Self.removeTemporaryFiles(
+                in: root, channels: parts[0], trust: parts[1], releases: parts[2], proposals: parts[3])
         } catch {
             wait.environment.log("\(UpdateFailure(error).message) The next command on this feed tries again.")
         }
@@ -183,13 +184,13 @@ package final class FeedFolder: FeedLocation {
 
     /// Removes the temporary files of stopped publishers, which a copy of the feed would include.
     private static func removeTemporaryFiles(
-        in root: Directory, channels: Directory?, trust: Directory?, releases: Directory?
+        in root: Directory, channels: Directory?, trust: Directory?, releases: Directory?, proposals: Directory?
     ) throws {
-        // The copies of a channel are in a folder of its name.
-        let copies = try channels.map { channels in
-            try channels.list().compactMap { try channels.directory(ifPresent: $0) }
+        // The copies of a channel, and its proposals, are in folders of its name.
+        let copies = try [channels, proposals].compactMap(\.self).flatMap { folder in
+            try folder.list().compactMap { try folder.directory(ifPresent: $0) }
         }
-        let written = [root, channels, trust].compactMap(\.self) + (copies ?? [])
+        let written = [root, channels, trust].compactMap(\.self) + copies
         try written.attemptEach { try removeTemporaryFiles(in: $0) }
         try [channels, releases].compactMap(\.self).attemptEach { try FolderDraft.removeAbandoned(in: $0) }
     }

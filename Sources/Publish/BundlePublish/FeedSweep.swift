@@ -11,6 +11,8 @@ package enum KeptReason: Sendable, Hashable, Comparable {
     case recalled(String)
     /// A recent copy of a channel file offers it, which `channel restore` may need.
     case copy(String, Int)
+    /// A proposal that waits for another person offers it.
+    case proposal(String, Int)
     /// It is one of the newest releases.
     case newest
     /// One of its files is recent: its publisher may reference it next.
@@ -25,6 +27,7 @@ package enum KeptReason: Sendable, Hashable, Comparable {
         case .channel: "channel"
         case .recalled: "recalled"
         case .copy: "copy"
+        case .proposal: "proposal"
         case .newest: "newest"
         case .young: "young"
         case .base: "base"
@@ -38,6 +41,7 @@ package enum KeptReason: Sendable, Hashable, Comparable {
         case .channel(let name): "channel \(name) offers it"
         case .recalled(let name): "channel \(name) recalls it"
         case .copy(let name, let sequence): "copy \(sequence) of channel \(name) offers it"
+        case .proposal(let name, let sequence): "a proposal for sequence \(sequence) of channel \(name) offers it"
         case .newest: "it is among the newest"
         case .young: "it is recent"
         case .base(let version): "a delta to \(version) is based on it"
@@ -53,6 +57,8 @@ package enum RemovedReason: String, Sendable {
     case incomplete
     /// The delta is not in its release's list.
     case unlisted
+    /// The proposal has waited for too long.
+    case waited
 }
 
 /// The result of a sweep.
@@ -224,7 +230,19 @@ package struct FeedSweep {
                     + "--feed, or restore its channel files.")
         }
         let oldest = Timestamp(clamping: clock.secondsSinceEpoch - Int(clamping: terms.leastAge.components.seconds))
-        return SweepRule.plan(stored, named: named, keep: terms.keep, youngerThan: oldest)
+        let plan = SweepRule.plan(stored, named: named, keep: terms.keep, youngerThan: oldest)
+        return SweepPlan(kept: plan.kept, removed: try plan.removed + waited())
+    }
+
+    /// Returns the proposals that have waited for too long.
+    private func waited() throws -> [SweepPlan.Removed] {
+        let oldest = clock.adding(.zero - ChannelProposal.longestAge)
+        return try feed.list(ChannelProposal.folder).filter { file in
+            guard let entry = ChannelProposal.Entry(file.name) else { return false }
+            // Some locations do not report when a file was written.
+            let made = try file.written ?? entry.made(in: feed)
+            return made.map { $0 <= oldest } ?? false
+        }.map { .init(path: $0.name, release: nil, bytes: $0.size, reason: .waited) }
     }
 
     private func stored() throws -> [SweepRule.StoredRelease] {
@@ -266,6 +284,13 @@ package struct FeedSweep {
                 let path = ChannelWriter.copyPath(of: channel, sequence: sequence)
                 guard let record = try feed.read(path, maximumBytes: ChannelFormat.maximumBytes) else { continue }
                 try add(record.bytes, at: path) { .copy($0.channel, $0.sequence) }
+            }
+        }
+        for entry in try ChannelProposal.entries(of: nil, in: feed) {
+            // A damaged proposal can no longer be approved, so it needs no release.
+            guard let document = try? entry.read(in: feed)?.document else { continue }
+            for release in document.releases {
+                named[release.version, default: []].insert(.proposal(document.channel, document.sequence))
             }
         }
         return named

@@ -39,6 +39,27 @@ import Testing
             ])
     }
 
+    @Test func `a change waits in a bucket until a second person approves it`() throws {
+        let people = try TwoPeopleSite()
+        try run(["feed", "copy", people.site.feed, feed, "--json"]).succeeded("copied")
+        func edit(_ words: [String], as name: String, _ more: [String] = []) throws -> Outcome {
+            try run(
+                words + [
+                    "--feed", feed, "--channel", "stable", "--channel-key", people.site.key(name), "--trust",
+                    people.site.pinned, "--json",
+                ] + more)
+        }
+        let pause = ["release", "pause", "--version", "1.1.0", "--propose", "--expect-sequence", "2"]
+        let id = try #require(
+            try edit(pause, as: "channel").succeeded("proposed")["proposal"]?.objectValue?["id"]?.stringValue)
+        let list = try run(["release", "proposals", "--feed", feed, "--trust", people.site.pinned])
+        #expect(list.text.contains("signed by Alice, token 2"), "\(list.text) \(list.errors)")
+        try edit(["release", "approve", id], as: "channel").failed(78, "configInvalid")
+        try edit(["release", "approve", id], as: "new").succeeded("changed")
+        try edit(["release", "approve", id], as: "new").failed(55, "proposalOutdated")
+        #expect(try run(["release", "proposals", "--feed", feed]).text.contains("no change waits"))
+    }
+
     @Test func `publishes, edits, lists, shows and verifies a feed in a bucket`() throws {
         try run(["trust", "publish", site.trust, "--feed", feed, "--json"]).succeeded("published")
         try run(["trust", "publish", site.trust, "--feed", feed, "--json"]).succeeded("unchanged")

@@ -71,6 +71,7 @@ import Testing
         case "trust sign": return ["trust.json", "--key", "other.key.pem"]
         case "trust add-key": return ["trust.json", "--role", "release", "--public-key", "other.pub.pem"]
         case "trust remove-key": return ["trust.json", "--role", "all", "--public-key", "spare.pub.pem"]
+        case "trust label": return ["trust.json", "--public-key", "spare.pub.pem", "--label", "Spare"]
         case "trust rotate": return ["trust.json", "--old", "spare.pub.pem", "--new", "other.pub.pem"]
         case "publish":
             // Without --channel, `publish` rejects a feed that has the channel stable.
@@ -78,7 +79,7 @@ import Testing
         case "console": return ["--no-open"] + channel
         case "feed check": return ["file:///none"]
         case "feed copy": return ["feed", "copy"]
-        case "fleet list": return ["--roster", "http://127.0.0.1:1/roster"]
+        case "fleet list", "fleet watch": return ["--roster", "http://127.0.0.1:1/roster"]
         case "fleet show", "fleet forget": return ["Lobby", "--roster", "http://127.0.0.1:1/roster"]
         case "feed page-module": return ["module.mjs", "--trust", "release.pub.pem"]
         case "feed export": return ["--feed", "feed", "--to", "kit"]
@@ -93,6 +94,8 @@ import Testing
         case "release resume": return version + channel.map { $0 == "stable" ? "beta" : $0 }
         case "release rollout": return ["5%"] + version + channel
         case "release target": return ["qa"] + version + channel
+        case "release proposals": return ["--feed", "feed"]
+        case "release approve": return ["2-0"] + channel
         case "release promote": return version + ["--to", "later", "--create"] + channel
         case "channel set": return ["--poll", "5m"] + channel
         case "release recall": return version + ["--reason", "bad"] + channel
@@ -139,6 +142,10 @@ import Testing
         case ("release", "roster-token-file"), ("release", "ca-file"), ("release", "proxy"), ("release", "client-cert"),
             ("release", "client-key"):
             arguments += ["--roster", "http://127.0.0.1:1/roster"]
+        case ("fleet", "expires-within"),
+            ("fleet", "trust") where words.last == "watch":
+            arguments += ["--feed", "feed", "--channel", "stable"]
+        case ("fleet", "feed") where words.last == "watch": arguments += ["--channel", "stable"]
         case (_, "report-within"): arguments += ["--report", "http://127.0.0.1:1/report"]
         case ("check", "explain"):
             drop("--manifest")
@@ -245,7 +252,7 @@ import Testing
         case "capacitor-platform": "Electron"
         case "proxy": "nowhere"
         case "browser", "on-rollback", "health-command", "login-command", "picture-command", "after-publish",
-            "on-decision":
+            "on-decision", "on-alert":
             "a 'b"
         case "exclude", "allow": "a//b"
         case "archive-maps": "/dev/null/maps"
@@ -403,7 +410,7 @@ import Testing
 
     @Test(arguments: parts)
     func `accepts the flags of a command from the environment and the configuration file`(command: Command) throws {
-        let isServer = ["serve", "console"].contains(command.words.last)
+        let isServer = ["serve", "console", "watch"].contains(command.words.last)
         #expect(!command.flags.isEmpty)
         var withoutFlag: [[String]: String] = [:]
         for flag in command.flags where Self.isTested(flag.name, with: command) {

@@ -29,6 +29,11 @@ package struct TrustedKeys: Sendable, Equatable {
         self.threshold = max(threshold, 1)
     }
 
+    /// The same keys, of which `threshold` must sign.
+    package func requiring(_ threshold: Int) -> TrustedKeys {
+        TrustedKeys(keys, threshold: threshold, revoked: revoked)
+    }
+
     /// Returns the trusted keys that signed `message`, at least `threshold` of them.
     ///
     /// Ignores signatures of other keys. Throws `signatureInvalid` for a signature that names a trusted key and does

@@ -22,6 +22,7 @@ package enum FailureCode: String, Sendable, CaseIterable {
     case deviceLocked, loginRequired
     case wrongKind, wrongMachine, programUnusable
     case versionExists
+    case proposalOutdated, proposalForeign
     case overBudget
     case notPublic
     case hookFailed
@@ -60,6 +61,7 @@ package enum FailureCode: String, Sendable, CaseIterable {
         case .overBudget: 52
         case .notPublic: 53
         case .hookFailed: 54
+        case .proposalOutdated, .proposalForeign: 55
         case .usage: 64
         case .configInvalid: 78
         }
@@ -97,6 +99,8 @@ package enum FailureCode: String, Sendable, CaseIterable {
         case .wrongMachine: "program for another processor"
         case .programUnusable: "program does not start"
         case .versionExists: "version exists"
+        case .proposalOutdated: "proposal outdated"
+        case .proposalForeign: "proposal of another feed"
         case .overBudget: "above its budget"
         case .notPublic: "not public"
         case .hookFailed: "command after publishing failed"
@@ -140,6 +144,8 @@ package enum FailureCode: String, Sendable, CaseIterable {
         case .wrongMachine: "Publish each architecture to a channel of its own."
         case .programUnusable: "Publish a program that starts on this device, under a new version."
         case .versionExists: "Publish under a new version."
+        case .proposalOutdated: "Make the change again with `--propose`."
+        case .proposalForeign: "Check `--feed`, `--channel` and `--trust`."
         case .overBudget: "Read the names and sizes in the message, and reduce the largest files."
         case .notPublic: "Read the address and the finding in the message."
         case .hookFailed: "Read the command's output on standard error, and fix the cause."

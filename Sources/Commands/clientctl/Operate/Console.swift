@@ -4,6 +4,7 @@ import BundleFleet
 import BundleFormats
 import BundlePublish
 import BundleServe
+import BundleSigning
 import BundleValues
 import CLibrary
 import ClientShell
@@ -19,6 +20,9 @@ struct Console: AsyncParsableCommand {
             difference, and signs only then. The key stays on this machine. The pages have
             no scripts, and no other machine can open them. After 30 minutes without a
             request, the terminal shows a new address.
+
+            If the trust root requires more channel keys than you have, each button makes a
+            proposal, which waits on the first page for another person.
 
             With --roster, it lists the devices, and shows the pictures of their screens
             that the roster keeps. With --prometheus, it shows what they report. Without a
@@ -54,10 +58,10 @@ struct Console: AsyncParsableCommand {
             readOnly
             ? "Read only."
             : hasKey ? nil : "Read only: give --channel-key or --sign-command to change something."
-        if locked == nil { try requireRole(channel, in: feed) }
+        let role = try locked == nil ? role(channel, in: feed) : nil
         let host = ConsoleHost(
             edit: edit, devices: devices, way: way, engine: try prometheus.map { try FetchURL(parsing: $0) },
-            locked: locked,
+            locked: locked, role: role,
             access: try devices.roster == nil ? nil : devices.access(way), styles: try ConsolePage.styles())
         let opens = !noOpen && !edit.common.json && Self.isOnDesktop
         let json = edit.common.json
@@ -72,14 +76,17 @@ struct Console: AsyncParsableCommand {
         await server.stop(grace: .seconds(2))
     }
 
-    /// Throws if devices would refuse a channel file that the key signs, for example because it is the key of a guard.
-    private func requireRole(_ channel: String, in feed: any FeedLocation) throws {
+    /// Returns what the keys can do. Throws if devices would refuse a channel file that they sign, for example because it is the key of a
+    /// guard.
+    private func role(_ channel: String, in feed: any FeedLocation) throws -> ConsoleRole {
         var terms = try edit.options()
-        guard let sequence = try ConsoleHost.sequence(of: channel, in: feed) else {
-            return try ChannelEditor.requireChannel(channel, in: feed)
-        }
+        try ChannelEditor.requireChannel(channel, in: feed)
+        let sequence = try ChannelText.document(of: channel, in: feed)?.sequence
         (terms.expectedSequence, terms.requiresComparison, terms.isDryRun) = (sequence, false, true)
-        try ChannelEditor(feed: feed, terms).requireSigners(of: channel)
+        let editor = ChannelEditor(feed: feed, terms)
+        let role = ConsoleRole(keyIds: terms.signers.map(\.publicKey.id), missing: try editor.missingSignatures())
+        if role.missing == 0 { try editor.requireSigners(of: channel) }
+        return role
     }
 
     private static var isOnDesktop: Bool {
@@ -92,6 +99,20 @@ struct Console: AsyncParsableCommand {
     }
 }
 
+/// What the keys of a console can do.
+private struct ConsoleRole {
+    let keyIds: [String]
+    /// The number of signatures of other people that a change needs.
+    let missing: Int
+
+    /// The sentence on each page; nil if the keys can publish.
+    var note: String? {
+        guard missing > 0 else { return nil }
+        let people = missing == 1 ? "another person" : "\(missing) other people"
+        return "Each button makes a proposal, which \(people) must approve."
+    }
+}
+
 /// Responds to the browser of a console: reads the feed and the roster for each page, and runs commands.
 private actor ConsoleHost: ConsolePages {
     private let edit: ChannelEditOptions
@@ -99,19 +120,21 @@ private actor ConsoleHost: ConsolePages {
     private let way: WayOptions
     private let engine: FetchURL?
     private let locked: String?
+    /// nil without buttons.
+    private let role: ConsoleRole?
     private let access: RosterAccess?
     private let styles: [String]
 
     init(
         edit: ChannelEditOptions, devices: RosterPlaceOptions, way: WayOptions, engine: FetchURL?, locked: String?,
-        access: RosterAccess?, styles: [String]
+        role: ConsoleRole?, access: RosterAccess?, styles: [String]
     ) {
         (self.edit, self.devices, self.way, self.engine) = (edit, devices, way, engine)
-        (self.locked, self.access, self.styles) = (locked, access, styles)
+        (self.locked, self.role, self.access, self.styles) = (locked, role, access, styles)
     }
 
     func respond(to request: ConsoleRequest) async -> ConsoleResponse {
-        let page = ConsolePage(token: request.token, locked: locked, clock: .now)
+        let page = ConsolePage(token: request.token, locked: locked, note: role?.note, clock: .now)
         do {
             return try await request.isPost ? act(request, page) : show(request, page)
         } catch {
@@ -142,7 +165,10 @@ private actor ConsoleHost: ConsolePages {
             let inventory = await reading(&troubles, "The roster cannot be read.") {
                 try await self.list()?.inventory?.text
             }
-            html = page.overview(read.page, inventory: inventory ?? nil, troubles: troubles)
+            let proposals = await reading(&troubles, "The proposals cannot be read.") { try self.proposals() }
+            html = page.overview(
+                read.page, proposals: proposals ?? [], own: role?.keyIds ?? [], inventory: inventory ?? nil,
+                troubles: troubles)
         case ("release"?, 3):
             html = page.release(parts[2], of: parts[1], in: try await feed().page)
         case ("history"?, 2): html = page.history(of: parts[1], in: try await feed().page)
@@ -172,6 +198,11 @@ private actor ConsoleHost: ConsolePages {
 
     private func list(_ filter: RosterFilter = RosterFilter()) async throws -> RosterAccess.List? {
         try await access?.list(filter, at: .now)
+    }
+
+    private func proposals() throws -> [ProposalReading] {
+        try ProposalReading.all(
+            of: nil, in: edit.place().feed, trust: edit.trust.map(TrustAnchor.read), clock: .now)
     }
 
     /// Returns the content of the feed with the reports of its devices.
@@ -234,6 +265,31 @@ private actor ConsoleHost: ConsolePages {
         return command
     }
 
+    /// Returns what a button does: a proposal if the keys of the console are too few.
+    private func work(_ command: any ChannelEditCommand) async throws -> ChannelWork {
+        var work = try await command.work()
+        work.proposes = proposes(command)
+        return work
+    }
+
+    private func proposes(_ command: any ChannelEditCommand) -> Bool {
+        (role?.missing ?? 0) > 0 && command is any ProposableCommand
+    }
+
+    /// Says who signs a change, and who else must.
+    private func signing(_ report: ChannelReport, _ names: KeyNames) -> [String] {
+        func list(_ ids: [String]) -> String {
+            ids.map { names.label(of: $0) ?? "\($0.prefix(12))…" }.joined(separator: " and ")
+        }
+        guard let proposal = report.proposal else { return ["You sign as \(list(role?.keyIds ?? []))."] }
+        let signed = "Signed by \(list(proposal.keyIds))."
+        if proposal.missing == 0 { return [signed, "This is the last signature: devices get the change."] }
+        return [
+            signed,
+            "No device gets the change until \(counted(proposal.missing, "more person", "more people")) approved it.",
+        ]
+    }
+
     /// Describes what a button will do. Nothing is written.
     private func question(
         _ action: ConsoleAction, _ given: [String: String], after seen: Int? = nil
@@ -243,20 +299,24 @@ private actor ConsoleHost: ConsolePages {
         let feed = try edit.place().feed
         let channel = try FlagValue.required(given["channel"], of: "channel")
         let target = action == .promote ? given["to"] ?? channel : channel
-        let present = try Self.document(of: target, in: feed)
+        let present = try ChannelText.document(of: target, in: feed)
         let sequence = present?.sequence ?? 0
         var asked = command.edit
         asked.dryRun = true
         asked.limits.expectSequence = "\(sequence)"
-        let report = try asked.report(try await command.work())
+        let report = try asked.report(try await work(command))
         var fields = given
         fields["sequence"] = "\(sequence)"
         return ConsoleQuestion(
-            action, fields, command: Self.line(action.words(given), asked.words(sequence)),
+            action, fields,
+            command: Self.line(action.words(given), (proposes(command) ? ["--propose"] : []) + asked.words(sequence)),
             changes: report.changes.isEmpty ? ["Nothing changes: the channel already says so."] : report.changes,
             warnings: report.warnings,
             difference: report.changes.isEmpty
-                ? [] : DifferenceLine.lines(from: try Self.text(present), to: try Self.text(report.document)),
+                ? []
+                : DifferenceLine.lines(
+                    from: try ChannelText.lines(of: present), to: try ChannelText.lines(of: report.document)),
+            signing: report.changes.isEmpty ? [] : signing(report, try edit.names()),
             reach: await reach(action, report.document, given["version"]),
             news: try seen.map { try Self.news(in: target, after: $0, feed) } ?? [])
     }
@@ -270,11 +330,12 @@ private actor ConsoleHost: ConsolePages {
         var edit = command.edit
         edit.limits.expectSequence = "\(seen)"
         do {
-            let report = try await edit.run(try await command.work())
-            return .page(page.done(ChannelOutput.lines(report)), styles: styles)
+            let report = try await edit.run(try await work(command))
+            return .page(page.done(ChannelOutput.lines(report, try edit.names())), styles: styles)
         } catch let failure as UpdateFailure where failure.code == .rollbackAttempt {
             let channel = action == .promote ? fields["to"] : fields["channel"]
-            guard let channel, let present = try Self.sequence(of: channel, in: try edit.place().feed), present > seen
+            guard let channel,
+                let present = try ChannelText.document(of: channel, in: try edit.place().feed)?.sequence, present > seen
             else { throw failure }
             return .page(page.question(try await question(action, fields, after: seen)), styles: styles)
         }
@@ -308,25 +369,6 @@ private actor ConsoleHost: ConsolePages {
     }
 
     // MARK: Documents
-
-    /// Returns the channel file, unverified; nil if there is none. The commands verify it.
-    private static func document(of channel: String, in feed: any FeedLocation) throws -> ChannelDocument? {
-        try ChannelWriter.record(of: channel, in: feed).map {
-            try ChannelFormat.parse(ChannelFormat.envelope(parsing: $0.bytes)).claims
-        }
-    }
-
-    fileprivate static func sequence(of channel: String, in feed: any FeedLocation) throws -> Int? {
-        try document(of: channel, in: feed)?.sequence
-    }
-
-    /// Returns the channel file as lines of JSON.
-    private static func text(_ document: ChannelDocument?) throws -> String {
-        guard let document else { return "" }
-        let payload = ChannelFormat.payload(document)
-        let value = try JSONScanner.parse(payload, maximumBytes: payload.count)
-        return String(decoding: JSONWriter.bytes(of: value, layout: .pretty), as: UTF8.self)
-    }
 
     /// Returns the changes of a channel after sequence `seen`, in words.
     private static func news(in channel: String, after seen: Int, _ feed: any FeedLocation) throws -> [String] {

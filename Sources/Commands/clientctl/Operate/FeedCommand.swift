@@ -21,8 +21,9 @@ struct FeedPrune: ParsableCommand {
             The command keeps releases that manifest.json or a channel offers or recalls,
             releases that recent copies of the channel files offer (for `channel restore`),
             the newest releases, the base versions of deltas to them, and everything newer
-            than --min-age, because a publisher may still be writing it. It never removes
-            copies of channel files or files that clientctl did not write.
+            than --min-age, because a publisher may still be writing it. It removes
+            proposals that have waited for 7 days, and keeps the releases of the others. It
+            never removes copies of channel files or files that clientctl did not write.
 
             Examples:
               clientctl feed prune --feed feed --dry-run
@@ -103,6 +104,7 @@ struct FeedPrune: ParsableCommand {
         case .unnamed: "which is no longer needed"
         case .incomplete: "which is not a complete release"
         case .unlisted: "which the delta list of its release does not name"
+        case .waited: "which has waited for another person for more than 7 days"
         }
     }
 }

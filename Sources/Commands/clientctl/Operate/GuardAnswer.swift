@@ -123,7 +123,9 @@ struct GuardAnswer {
         return text + ". So many are unlikely to report. To go on, run: clientctl release rollout --version \(version)"
     }
 
-    var lines: [String] { ["\(version) \(words) (\(counts))"] + (report.map(ChannelOutput.lines) ?? []) + holdLines }
+    var lines: [String] {
+        ["\(version) \(words) (\(counts))"] + (report.map { ChannelOutput.lines($0) } ?? []) + holdLines
+    }
 
     private var holdLines: [String] { hold.map { HoldView.lines($0, isDryRun: isDryRun) } ?? [] }
 

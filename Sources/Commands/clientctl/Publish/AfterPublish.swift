@@ -46,6 +46,12 @@ struct Publication {
     /// The outcome of a run that writes nothing.
     static let dryRun = "dryRun"
 
+    /// The outcome of a run whose change waits for another person.
+    private static let proposed = ChannelReport.Outcome.proposed.rawValue
+
+    /// Whether devices get nothing new.
+    var isUnpublished: Bool { [Self.dryRun, Self.proposed].contains(outcome) }
+
     let feed: any FeedLocation
     let outcome: String
     /// The files of which caches can have older versions.
@@ -81,7 +87,8 @@ extension Publication {
     }
 
     init(of release: ReleaseReport, in feed: any FeedLocation, isDryRun: Bool) {
-        let channel = release.channel?.document
+        // A proposal changes no file of the channel.
+        let channel = release.channel.flatMap { $0.outcome == .proposed ? nil : $0.document }
         let version = release.manifest.version
         let deltas = release.deltas.contains { $0.entry != nil } ? [Self.deltas(of: version)] : []
         self.init(
@@ -105,7 +112,7 @@ struct AfterPublish {
 
     /// Runs the hook, checks the URL and prints the output. The output includes a failure, because the feed stays changed.
     func finish(_ publication: Publication, json: Bool, object: JSONObject, lines: [String]) async throws {
-        if publication.outcome == Publication.dryRun {
+        if publication.isUnpublished {
             return Output.give(json: json, afterChange: true, object, lines: lines)
         }
         var (object, lines) = (object, lines)

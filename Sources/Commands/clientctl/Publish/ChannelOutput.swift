@@ -3,7 +3,7 @@ import BundlePublish
 import BundleValues
 
 enum ChannelOutput {
-    static func object(_ report: ChannelReport) -> JSONObject {
+    static func object(_ report: ChannelReport, _ names: KeyNames = KeyNames()) -> JSONObject {
         var object: JSONObject = [
             "outcome": .string(report.outcome.rawValue), "channel": .string(report.document.channel),
             "sequence": .integer(report.document.sequence),
@@ -14,6 +14,13 @@ enum ChannelOutput {
             "warnings": .array(report.warnings.map(JSONValue.string)),
         ]
         object["writes"] = report.writes.map(WriteOutput.value)
+        object["proposal"] = report.proposal.map { proposal in
+            .object([
+                "id": .string(proposal.id), "keyIds": .array(proposal.keyIds.map(JSONValue.string)),
+                "signers": .array(proposal.keyIds.map { .string(names.name(of: $0)) }),
+                "missing": .integer(proposal.missing),
+            ])
+        }
         return object
     }
 
@@ -45,10 +52,26 @@ enum ChannelOutput {
         for warning in report.warnings { Output.warn("channel \(report.document.channel): \(warning)") }
     }
 
-    static func lines(_ report: ChannelReport) -> [String] {
+    /// The signers of a proposal, and what another person has to do.
+    private static func lines(_ proposal: ChannelReport.ProposalNote, _ report: ChannelReport, _ names: KeyNames)
+        -> [String]
+    {
+        let signed = "  signed by \(proposal.keyIds.map(names.name).joined(separator: " and "))"
+        guard proposal.missing > 0 else { return [signed] }
+        let keys = counted(proposal.missing, "more channel key")
+        return [
+            signed,
+            "  waits for \(keys): clientctl release approve \(proposal.shortID) --channel \(report.document.channel)",
+        ]
+    }
+
+    static func lines(_ report: ChannelReport, _ names: KeyNames = KeyNames()) -> [String] {
         let document = report.document
+        let waits = report.proposal.map { $0.missing > 0 } ?? false
         let what =
             switch report.outcome {
+            case .proposed: "proposed, and no device has it yet"
+            case .dryRun where waits: "would be proposed (dry run; nothing was written)"
             case .changed: report.previousSequence == nil ? "created" : "changed"
             case .unchanged: "unchanged, nothing was written"
             case .completed: "unchanged; manifest.json was missing or outdated, and was written"
@@ -57,7 +80,7 @@ enum ChannelOutput {
         return ["channel \(document.channel): \(what)"] + report.changes.map { "  \($0)" }
             + line(report.newest, isDryRun: report.outcome == .dryRun) + [
                 "  sequence \(document.sequence), \(document.expires <= .now ? "expired at" : "until") \(document.expires)"
-            ] + WriteOutput.lines(report.writes)
+            ] + (report.proposal.map { lines($0, report, names) } ?? []) + WriteOutput.lines(report.writes)
     }
 }
 

@@ -76,6 +76,7 @@ struct ChannelSet: ChannelEdit {
             valueName: "url"))
     var mirror: [String] = []
 
+    @OptionGroup var proposal: ProposalOptions
     @OptionGroup var edit: ChannelEditOptions
 
     func change() throws -> ChannelChange {
@@ -146,7 +147,7 @@ struct ChannelSet: ChannelEdit {
     }
 }
 
-struct ChannelRenew: ChannelEditCommand {
+struct ChannelRenew: ProposableCommand {
     static let configuration = CommandConfiguration(
         commandName: "renew",
         abstract: "Sign a channel file again, with a later expiry.",
@@ -165,6 +166,7 @@ struct ChannelRenew: ChannelEditCommand {
         help: ArgumentHelp("Do nothing unless the file expires within this time, such as 7d.", valueName: "duration"))
     var ifExpiresWithin: String?
 
+    @OptionGroup var proposal: ProposalOptions
     @OptionGroup var edit: ChannelEditOptions
 
     func work() throws -> ChannelWork {
@@ -176,7 +178,7 @@ struct ChannelRenew: ChannelEditCommand {
     }
 }
 
-struct ChannelRestore: ChannelEditCommand {
+struct ChannelRestore: ProposableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore",
         abstract: "Restore a channel file that was lost or rolled back, from its copies.",
@@ -197,6 +199,7 @@ struct ChannelRestore: ChannelEditCommand {
         help: ArgumentHelp("Offer the releases of the copy with this sequence. (default: the newest)", valueName: "n"))
     var copy: String?
 
+    @OptionGroup var proposal: ProposalOptions
     @OptionGroup var edit: ChannelEditOptions
 
     func work() throws -> ChannelWork {

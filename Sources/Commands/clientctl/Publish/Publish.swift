@@ -255,6 +255,10 @@ extension Publish {
     /// Returns the line about the devices that get the release.
     private func target(_ release: ReleaseReport) -> String {
         let version = release.manifest.version
+        if let channel = release.channel, let proposal = channel.proposal {
+            let keys = counted(proposal.missing, "more channel key")
+            return "  channel    \(channel.document.channel), proposal \(proposal.shortID), which waits for \(keys)"
+        }
         if let document = release.channel?.document {
             let audience = document.releases.first { $0.version == version }?.audience(at: .now) ?? "no device"
             return

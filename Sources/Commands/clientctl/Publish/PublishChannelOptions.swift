@@ -32,6 +32,8 @@ struct PublishChannelOptions: ParsableArguments {
 
     @OptionGroup var new: NewChannelOptions
 
+    @OptionGroup var proposal: ProposalOptions
+
     @Option(
         help: ArgumentHelp(
             "The keys that devices trust. With --channel, they also verify its current file. (default: the keys that sign it)",
@@ -53,7 +55,8 @@ struct PublishChannelOptions: ParsableArguments {
     /// The first flag that is set and only applies to a channel. The project file sets some of them for all commands.
     private var flagOfChannel: String? {
         let values = [
-            ("rollout", rollout != nil), ("urgent", urgent), ("create", new.create), ("sequence", new.sequence != nil),
+            ("rollout", rollout != nil), ("urgent", urgent), ("create", new.create), ("propose", proposal.propose),
+            ("sequence", new.sequence != nil),
             ("expect-sequence", limits.expectSequence != nil), ("feed-was-restored", limits.feedWasRestored),
         ]
         let typed = ["channel-key", "channel-sign-command", "channel-sign-public-key", "expires-in", "accept-clock"]
@@ -74,6 +77,7 @@ struct PublishChannelOptions: ParsableArguments {
             keys: channelKey, commands: channelSignCommand, publicKeys: channelSignPublicKey, passphrase: passphrase)
         var terms = try limits.terms(signers: own.isEmpty ? release : own, trust: trust, isDryRun: isDryRun)
         terms.firstSequence = try new.firstSequence()
+        terms.proposes = proposal.propose
         let rollout = try rollout.map { try ChannelEditOptions.share("--rollout", text: $0).permille }
         var plan = ChannelPlan(name, rollout: rollout, terms: terms)
         plan.isUrgent = urgent

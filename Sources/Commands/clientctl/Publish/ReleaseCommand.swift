@@ -19,10 +19,14 @@ struct ReleaseCommand: ParsableCommand {
                 --channel-key channel.key.pem
               clientctl release recall --version 1.5.0 --reason "white screen" \\
                 --feed feed --channel stable --channel-key channel.key.pem
+
+            If the trust root requires several channel keys, one person proposes a change
+            with --propose, and another approves it with `release approve`.
             """,
         subcommands: [
             ReleaseRollout.self, ReleaseTarget.self, ReleaseSet.self, ReleaseRetry.self, ReleasePause.self,
             ReleaseResume.self, ReleaseRecall.self, ReleasePromote.self, ReleaseWithdraw.self, ReleaseDelta.self,
+            ReleaseProposals.self, ReleaseApprove.self,
         ])
 }
 
@@ -36,8 +40,21 @@ extension ChannelEditCommand {
     func run() async throws { try await edit.run(work()) }
 }
 
+/// A command whose change can wait for another person.
+protocol ProposableCommand: ChannelEditCommand {
+    var proposal: ProposalOptions { get set }
+}
+
+extension ProposableCommand {
+    func run() async throws {
+        var work = try await work()
+        work.proposes = proposal.propose
+        try await edit.run(work)
+    }
+}
+
 /// A command that makes one change to a channel.
-protocol ChannelEdit: ChannelEditCommand {
+protocol ChannelEdit: ProposableCommand {
     func change() async throws -> ChannelChange
 }
 
@@ -49,32 +66,42 @@ extension ChannelEdit {
 }
 
 /// What a command does with a channel.
-struct ChannelWork {
+struct ChannelWork: Sendable {
     /// The release that it is about; nil if it is about the whole channel.
     var version: SemanticVersion?
     /// The first sequence of a channel that it may create; nil if it may not create one.
     var firstSequence: Int?
-    let apply: (ChannelEditor, _ channel: String) throws -> ChannelReport
+    /// Whether the change waits for another person.
+    var proposes = false
+    let apply: @Sendable (ChannelEditor, _ channel: String) throws -> ChannelReport
 }
 
 extension ChannelEditOptions {
-    /// Does the work and prints the result.
+    /// Does the work and prints the result, after `difference`.
     @discardableResult
-    func run(_ work: ChannelWork) async throws -> ChannelReport {
+    func run(_ work: ChannelWork, difference: [String] = []) async throws -> ChannelReport {
         let next = try after.plan()
         let report = try report(work)
+        let names = try report.proposal == nil ? KeyNames() : names()
         ChannelOutput.warn(report)
+        var object = ChannelOutput.object(report, names)
+        if !difference.isEmpty { object["difference"] = .array(difference.map(JSONValue.string)) }
         try await next.finish(
-            Publication(of: report, in: place().feed, about: work.version), json: common.json,
-            object: ChannelOutput.object(report), lines: ChannelOutput.lines(report))
+            Publication(of: report, in: place().feed, about: work.version), json: common.json, object: object,
+            lines: difference + ChannelOutput.lines(report, names))
         return report
+    }
+
+    /// The labels of the keys in the trust root of `--trust`.
+    func names() throws -> KeyNames {
+        try KeyNames(in: place().feed, trust: trust.map(TrustAnchor.read), clock: .now)
     }
 
     /// Does the work and returns its report.
     func report(_ work: ChannelWork) throws -> ChannelReport {
         let (feed, channel) = try place()
         var terms = try options()
-        terms.firstSequence = work.firstSequence
+        (terms.firstSequence, terms.proposes) = (work.firstSequence, work.proposes)
         return try work.apply(ChannelEditor(feed: feed, terms), channel)
     }
 }
@@ -95,6 +122,7 @@ struct ReleaseRetry: ChannelEdit {
             """)
 
     @OptionGroup var version: VersionOption
+    @OptionGroup var proposal: ProposalOptions
     @OptionGroup var edit: ChannelEditOptions
 
     func change() throws -> ChannelChange { .retry(try version.semantic()) }
@@ -111,6 +139,7 @@ struct ReleasePause: ChannelEdit {
             """)
 
     @OptionGroup var version: VersionOption
+    @OptionGroup var proposal: ProposalOptions
     @OptionGroup var edit: ChannelEditOptions
 
     func change() throws -> ChannelChange { .pause(try version.semantic()) }
@@ -127,6 +156,7 @@ struct ReleaseResume: ChannelEdit {
             """)
 
     @OptionGroup var version: VersionOption
+    @OptionGroup var proposal: ProposalOptions
     @OptionGroup var edit: ChannelEditOptions
 
     func change() throws -> ChannelChange { .resume(try version.semantic()) }
@@ -171,6 +201,7 @@ struct ReleaseRecall: ChannelEdit {
     @Flag(help: "Undo the recall of the version, or the minimum version of --below.")
     var undo = false
 
+    @OptionGroup var proposal: ProposalOptions
     @OptionGroup var edit: ChannelEditOptions
 
     func change() throws -> ChannelChange {
@@ -193,7 +224,7 @@ struct ReleaseRecall: ChannelEdit {
     }
 }
 
-struct ReleasePromote: ChannelEditCommand {
+struct ReleasePromote: ProposableCommand {
     static let configuration = CommandConfiguration(
         commandName: "promote",
         abstract: "Copy a release from one channel to another, with its pause and rollout.",
@@ -215,6 +246,7 @@ struct ReleasePromote: ChannelEditCommand {
     var rollout: String?
 
     @OptionGroup var new: NewChannelOptions
+    @OptionGroup var proposal: ProposalOptions
     @OptionGroup var edit: ChannelEditOptions
 
     func work() throws -> ChannelWork {
@@ -244,6 +276,7 @@ struct ReleaseWithdraw: ChannelEdit {
             """)
 
     @OptionGroup var version: VersionOption
+    @OptionGroup var proposal: ProposalOptions
     @OptionGroup var edit: ChannelEditOptions
 
     func change() throws -> ChannelChange { .withdraw(try version.semantic()) }

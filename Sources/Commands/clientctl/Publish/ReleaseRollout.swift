@@ -46,6 +46,7 @@ struct ReleaseRollout: ChannelEdit {
             "With --ramp, the time of the first step, such as 2026-12-01T08:00:00Z. (default: now)", valueName: "time"))
     var start: String?
 
+    @OptionGroup var proposal: ProposalOptions
     @OptionGroup var edit: ChannelEditOptions
 
     func change() throws -> ChannelChange {
@@ -101,6 +102,7 @@ struct ReleaseTarget: ChannelEdit {
 
     @OptionGroup var devices: RosterPlaceOptions
     @OptionGroup(title: "Network") var way: WayOptions
+    @OptionGroup var proposal: ProposalOptions
     @OptionGroup var edit: ChannelEditOptions
 
     func change() async throws -> ChannelChange {
@@ -145,6 +147,7 @@ struct ReleaseSet: ChannelEdit {
     @Flag(help: "Devices show the release when its page asks for it, or in their activation window.")
     var noUrgent = false
 
+    @OptionGroup var proposal: ProposalOptions
     @OptionGroup var edit: ChannelEditOptions
 
     func change() throws -> ChannelChange {

@@ -3,7 +3,7 @@ import BundleFormats
 /// A button of the console. Each stands for one command, whose words it makes of the fields of a form.
 package enum ConsoleAction: String, Sendable, CaseIterable {
     case rollout, ramp, target, untarget, pause, resume, urgent, calm, promote, recall, undo, retry, withdraw
-    case renew, restore
+    case renew, restore, approve
     case forget
 
     /// The words on the button.
@@ -24,6 +24,7 @@ package enum ConsoleAction: String, Sendable, CaseIterable {
         case .withdraw: "Withdraw"
         case .renew: "Renew"
         case .restore: "Restore"
+        case .approve: "Approve"
         case .forget: "Forget"
         }
     }
@@ -46,6 +47,7 @@ package enum ConsoleAction: String, Sendable, CaseIterable {
         case .withdraw: "Remove it from the channel. Devices that run it keep it."
         case .renew: "Sign the channel again, with a later expiry."
         case .restore: "Offer the releases of this channel file again. Later recalls stay."
+        case .approve: "Add your signature. Devices get the change when enough people have signed."
         case .forget: "Remove it from the roster, with its pinned key. Its next message adds it again."
         }
     }
@@ -105,6 +107,7 @@ package enum ConsoleAction: String, Sendable, CaseIterable {
         case .undo: ["release", "recall", "--undo"] + version
         case .renew: ["channel", "renew"]
         case .restore: ["channel", "restore"] + option("copy")
+        case .approve: ["release", "approve"] + operand("id")
         case .forget: ["fleet", "forget"] + operand("device")
         }
     }
@@ -181,6 +184,8 @@ package struct ConsoleQuestion: Sendable {
     package let changes: [String]
     package let warnings: [String]
     package let difference: [DifferenceLine?]
+    /// Who signs it, and who else must.
+    package let signing: [String]
     /// How many devices that is about; nil if the roster does not say.
     package let reach: String?
     /// The change of another person that came first, in words; empty without one.
@@ -188,10 +193,11 @@ package struct ConsoleQuestion: Sendable {
 
     package init(
         _ action: ConsoleAction, _ fields: [String: String], command: String, changes: [String],
-        warnings: [String] = [],
-        difference: [DifferenceLine?] = [], reach: String? = nil, news: [String] = []
+        warnings: [String] = [], difference: [DifferenceLine?] = [], signing: [String] = [], reach: String? = nil,
+        news: [String] = []
     ) {
         (self.action, self.fields, self.command, self.changes) = (action, fields, command, changes)
-        (self.warnings, self.difference, self.reach, self.news) = (warnings, difference, reach, news)
+        (self.warnings, self.difference, self.signing) = (warnings, difference, signing)
+        (self.reach, self.news) = (reach, news)
     }
 }

@@ -1,6 +1,6 @@
 import BundleCore
 import BundleFormats
-import BundlePublish
+package import BundlePublish
 package import BundleValues
 
 /// The pages of the console: those of a feed and of its roster, with forms.
@@ -12,10 +12,12 @@ package struct ConsolePage: Sendable {
     private let token: String
     /// The reason for which there are no buttons; nil if there are.
     private let locked: String?
+    /// A sentence about all buttons; nil without one.
+    private let note: String?
     private let clock: Timestamp
 
-    package init(token: String, locked: String?, clock: Timestamp) {
-        (self.token, self.locked, self.clock) = (token, locked, clock)
+    package init(token: String, locked: String?, note: String? = nil, clock: Timestamp) {
+        (self.token, self.locked, self.note, self.clock) = (token, locked, note, clock)
     }
 
     /// The source expressions of the style sheets of all pages.
@@ -45,7 +47,7 @@ package struct ConsolePage: Sendable {
                 Self.nav, Markup("h1", [:], [Markup("bdi", [:], ["\(title)"])]),
                 Markup(
                     "p", ["class": "quiet"], ["As of \(clock.description.prefix(16).replacing("T", with: " ")) UTC."]),
-            ] + (locked.map { [Markup("p", ["class": "quiet"], ["\($0)"])] } ?? []))
+            ] + [locked, note].compactMap(\.self).map { Markup("p", ["class": "quiet"], ["\($0)"]) })
         return "<!doctype html>\n"
             + Markup("html", ["lang": "en"], [head, Markup("body", [:], [header, Markup("main", [:], content)])]).html
             + "\n"
@@ -99,16 +101,57 @@ package struct ConsolePage: Sendable {
 
     // MARK: Feed
 
-    /// The page of all channels. `inventory` is the sentence of the roster.
-    package func overview(_ page: ReleasePage, inventory: String?, troubles: [String]) -> String {
+    /// The page of all channels. `inventory` is the sentence of the roster, and `own` has the keys of the console.
+    package func overview(
+        _ page: ReleasePage, proposals: [ProposalReading], own: [String], inventory: String?, troubles: [String]
+    ) -> String {
         let document = PageDocument(page, Self.limits)
         let channels = page.channels.prefix(Self.limits.channels)
         return html(
             page.title,
             troubles.map(alarm)
                 + (inventory.map { [Markup("p", [:], [Markup("a", ["href": "/roster"], ["\(shown($0))."])])] } ?? [])
+                + waiting(proposals, page.names, own: own)
                 + (channels.isEmpty ? [Markup("p", [:], ["This feed has no channels."])] : [])
                 + channels.flatMap { [document.section($0), buttons(of: $0)] })
+    }
+
+    /// The box of the changes that wait for another person; empty without one.
+    private func waiting(_ proposals: [ProposalReading], _ names: KeyNames, own: [String]) -> [Markup] {
+        if proposals.isEmpty { return [] }
+        let shown = proposals.prefix(Self.limits.items)
+        let left = proposals.count - shown.count
+        return [
+            Markup(
+                "section", ["class": "card", "aria-label": "Waits for a second person"],
+                [Markup("h2", [:], ["Waits for a second person"])]
+                    + shown.flatMap { proposal($0, names, own: own) }
+                    + (left > 0 ? [Markup("p", ["class": "quiet"], ["and \(left) more"])] : []))
+        ]
+    }
+
+    private func proposal(_ proposal: ProposalReading, _ names: KeyNames, own: [String]) -> [Markup] {
+        let signers = proposal.keyIds.map { names.label(of: $0) ?? "\($0.prefix(12))…" }.joined(separator: " and ")
+        let age = proposal.document.map {
+            ", \(RosterRule.span(clock.secondsSinceEpoch - $0.issuedAt.secondsSinceEpoch)) ago"
+        }
+        let changes = proposal.changes.prefix(Self.limits.items).map { Markup("li", [:], ["\(self.shown($0))"]) }
+        let head: [Markup] = [
+            Markup("h3", [:], ["\(proposal.channel), proposal \(proposal.shortID)"]),
+            Markup(
+                "p", ["class": "quiet"],
+                ["Signed by \(signers.isEmpty ? "no channel key" : self.shown(signers))\(age ?? "")."]),
+            Markup("ul", [:], changes),
+        ]
+        if let refusal = proposal.refusal { return head + [alarm(refusal.message)] }
+        let missing = "\(counted(proposal.missing, "signature")) \(proposal.missing == 1 ? "is" : "are") missing."
+        if !own.isEmpty, proposal.keyIds.contains(where: own.contains) {
+            return head + [Markup("p", [:], ["\(missing) You have signed it, so another person must approve it."])]
+        }
+        return head + [
+            Markup("p", [:], ["\(missing)"]),
+            form(.approve, ["channel": proposal.channel, "id": proposal.id]),
+        ]
     }
 
     /// Links to the releases of a channel, and its buttons.
@@ -273,7 +316,7 @@ package struct ConsolePage: Sendable {
         content += question.warnings.map(alarm)
         content.append(
             Markup("ul", ["class": "changes"], question.changes.map { Markup("li", [:], ["\(shown($0))"]) }))
-        if let reach = question.reach { content.append(Markup("p", [:], ["\(reach)"])) }
+        content += (question.signing + [question.reach].compactMap(\.self)).map { Markup("p", [:], ["\(shown($0))"]) }
         content.append(Markup("p", [:], ["The same on a command line:"]))
         content.append(Markup("pre", ["tabindex": "0"], ["\(question.command)"]))
         if !difference.isEmpty {

@@ -206,7 +206,7 @@ extension ChannelWriter {
         return ChannelWriter(location: location, options: options)
     }
 
-    private func requireExpected(_ present: VerifiedChannelDocument?, of name: String) throws {
+    func requireExpected(_ present: VerifiedChannelDocument?, of name: String) throws {
         let sequence = present?.document.sequence ?? 0
         guard let expected = options.expectedSequence, expected != sequence else { return }
         throw UpdateFailure(
@@ -291,11 +291,15 @@ extension ChannelWriter {
 
     /// Throws if a key of the present file would not sign the next one, unless an earlier file already had none of
     /// these keys: devices that trust only such a key would be cut off, from recalls as well.
-    func requireKeptKeys(_ name: String, after base: ChannelBase) throws {
+    func requireKeptKeys(_ name: String, after base: ChannelBase, signing own: [String]) throws {
         guard !options.devicesTrustNewKey, let present = base.document else { return }
-        let own = Set(options.signers.map(\.publicKey.id))
         let dropped = Set(base.keyIds).subtracting(own)
         if dropped.isEmpty { return }
+        // Where several people sign, they take turns, and no device trusts one of them alone.
+        if case .root(let root)? = options.trust {
+            let trusted = root.root.trusted(for: .channel, at: options.clock)
+            if trusted.threshold > 1, dropped.isSubset(of: trusted.keys.map(\.id)) { return }
+        }
         for sequence in try ChannelHistory.sequences(of: name, in: location).reversed()
         where sequence < present.document.sequence {
             let path = Self.copyPath(of: name, sequence: sequence)

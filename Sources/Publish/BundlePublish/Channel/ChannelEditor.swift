@@ -71,6 +71,26 @@ package struct ChannelEditor {
         try FeedTrust(in: feed, clock: options.clock)?.require(options.signers, as: .channel)
     }
 
+    /// Returns the number of signatures that are missing if these signers sign; 0 if they can publish. Throws if none of them has a channel
+    /// key.
+    package func missingSignatures() throws -> Int {
+        try ChannelAuthority(in: feed, trust: options.trust, clock: options.clock)?.missing(after: options.signers) ?? 0
+    }
+
+    /// Adds a signature to the proposal of `channel` whose ID is, or begins with, `id`, and publishes it if no signature is missing any
+    /// longer.
+    package func approve(_ id: String, of channel: String) throws -> ChannelReport {
+        try edit([channel]) { writer in
+            let proposal = try ChannelProposal.find(id, of: channel, in: feed)
+            let prepared = try writer.prepareApproval(of: proposal)
+            if let present = prepared.base.document?.document {
+                try requireReleases(
+                    of: proposal.document, besides: present, named: "The proposal \(proposal.shortID)")
+            }
+            return prepared
+        }
+    }
+
     /// Signs `channel` again if its file expires within `time`.
     package func renew(_ channel: String, ifExpiresWithin time: Duration) throws -> ChannelReport {
         try edit([channel]) { writer in
@@ -99,7 +119,7 @@ package struct ChannelEditor {
             let (base, isShown) = try writer.restoredBase(of: channel)
             guard let newest = base.document?.document else { throw Self.missing(channel, in: feed) }
             let chosen = try sequence.map { try writer.copy(of: channel, sequence: $0).document } ?? newest
-            try requireReleases(of: chosen, besides: newest)
+            try requireReleases(of: chosen, besides: newest, named: "Copy \(chosen.sequence)")
             return try writer.prepare(channel, creatingFor: nil, onto: base) { document in
                 let changes = document.restore(chosen)
                 return changes.isEmpty && !isShown ? ["restored from copy \(chosen.sequence)"] : changes
@@ -108,7 +128,9 @@ package struct ChannelEditor {
     }
 
     /// Throws if `document` offers a release that `feed prune` has removed.
-    private func requireReleases(of document: ChannelDocument, besides present: ChannelDocument) throws {
+    private func requireReleases(
+        of document: ChannelDocument, besides present: ChannelDocument, named name: String
+    ) throws {
         for release in document.releases
         where release.manifest.claims.url.hasPrefix("../")
             && !present.releases.contains(where: { $0.version == release.version })
@@ -116,7 +138,7 @@ package struct ChannelEditor {
             if try ReleaseFeed.published(release.version, in: feed) != nil { continue }
             throw UpdateFailure(
                 .configInvalid, subject: "\(release.version)",
-                "Copy \(document.sequence) offers \(release.version), which is no longer in the feed \(feed.address). Publish the same content "
+                "\(name) offers \(release.version), which is no longer in the feed \(feed.address). Publish the same content "
                     + "as \(release.version) again, or choose another copy.")
         }
     }

@@ -35,6 +35,8 @@ package struct ChannelTerms {
     package var requiresComparison = false
     /// Whether the operator restored the feed, so that a file older than the last signed one is expected.
     package var isFeedRestored = false
+    /// Whether the change waits for more signatures instead of being published.
+    package var proposes = false
     /// The longest wait for other publishers.
     package var wait = FeedWait()
     /// Whether the feed stays unchanged.
@@ -55,6 +57,8 @@ package struct ChannelReport: Sendable {
         case unchanged
         /// The channel file already contained the change, and `manifest.json` was updated to match it.
         case completed
+        /// The change waits in the feed for more signatures.
+        case proposed
         /// Nothing was written.
         case dryRun
     }
@@ -70,8 +74,22 @@ package struct ChannelReport: Sendable {
     package internal(set) var warnings: [String] = []
     /// The change of the feed's `manifest.json`.
     package internal(set) var newest = NewestChange.untouched
+    /// The proposal that was written or published; nil if there is none.
+    package internal(set) var proposal: ProposalNote?
     /// The writes of a dry run, in order; nil otherwise.
     package internal(set) var writes: [FeedWrite]?
+}
+
+extension ChannelReport {
+    /// A proposal and the signatures that it has with this change.
+    package struct ProposalNote: Sendable {
+        package let id: String
+        /// The start of the ID, which is enough for commands.
+        package let shortID: String
+        package let keyIds: [String]
+        /// The number of signatures that are missing.
+        package let missing: Int
+    }
 }
 
 /// Decides whether the issue time of a new file is plausible. Devices accept the latest signed time as the current

@@ -135,7 +135,7 @@ extension Timestamp {
 }
 
 extension ChannelWriter {
-    /// A signed channel file that devices would accept. Only `verifySigned` creates one.
+    /// A signed channel file that devices would accept, or accept with more signatures. Only `verifySigned` creates one.
     struct SignedChannel {
         let bytes: [UInt8]
         let envelope: SignedEnvelope
@@ -146,6 +146,14 @@ extension ChannelWriter {
             self.envelope = envelope
             self.payloadSha256 = payloadSha256
         }
+    }
+
+    /// What happens to the file of a proposal.
+    enum ProposalStep {
+        /// It is created, or replaces the one that was read as `version`.
+        case write(path: String, version: FeedVersion?)
+        /// It is removed, because its content is published.
+        case remove(path: String)
     }
 
     /// A channel file that is ready to be written.
@@ -159,19 +167,25 @@ extension ChannelWriter {
         let newest: NewestManifest.Replacement?
         /// The time of the preparation, which devices will measure the file by.
         let clock: Timestamp
+        /// The proposal that it is or was; nil if there is none.
+        let step: ProposalStep?
 
         init(
             name: String, file: SignedChannel?, base: ChannelBase, _ report: ChannelReport,
-            in location: any FeedLocation,
-            at clock: Timestamp
+            in location: any FeedLocation, at clock: Timestamp, step: ProposalStep? = nil, isProposal: Bool = false
         ) throws {
             self.name = name
             self.file = file
             self.base = base
             self.clock = clock
+            self.step = step
             var report = report
-            (report.newest, newest) = try NewestManifest.change(
-                for: report.document, after: base.document?.document, in: location, at: clock)
+            if isProposal {
+                newest = nil
+            } else {
+                (report.newest, newest) = try NewestManifest.change(
+                    for: report.document, after: base.document?.document, in: location, at: clock)
+            }
             if file == nil { report.outcome = newest == nil ? .unchanged : .completed }
             self.report = report
         }
@@ -206,7 +220,7 @@ extension ChannelWriter {
                 ChannelReport(
                     outcome: .unchanged, document: unchanged, previousSequence: present?.document.sequence, changes: [],
                     warnings: expiryWarnings(unchanged) + [stillHeld].compactMap(\.self)),
-                in: location, at: options.clock)
+                in: location, at: options.clock, isProposal: options.proposes)
         }
         (document.issuedAt, document.expires) = (issuedAt, issuedAt.adding(options.lifetime))
         return try sign(document, changes: base.losses + changes, onto: base, stillHeld: stillHeld)
@@ -218,27 +232,47 @@ extension ChannelWriter {
     ) throws -> PreparedChannel {
         let (name, present) = (draft.channel, base.document)
         try FeedRecalls(in: location).require(draft, after: present?.document)
-        try requirePlausibleTime(of: name, after: present)
-        try requireKeptKeys(name, after: base)
+        try requirePlausibleTime(of: name, issuedAt: options.issuedAt, after: present)
+        let missing = try missingSignatures(of: name)
+        if missing == 0 { try requireKeptKeys(name, after: base, signing: options.signers.map(\.publicKey.id)) }
         var document = draft
         document.previous = present?.payloadSha256
         let bytes = try options.signers.sign(ChannelFormat.envelope(document)).document
         let known = Set(present?.document.releases.map(\.version) ?? [])
         let size = try ChannelSize.require(
             bytes.count, of: name, adds: !document.releases.allSatisfy { known.contains($0.version) })
-        let file = try verifySigned(bytes, of: name, after: present)
+        let file = try verifySigned(bytes, of: name, after: present, isComplete: missing == 0)
+        var report = ChannelReport(
+            outcome: options.isDryRun ? .dryRun : .changed, document: document,
+            previousSequence: present?.document.sequence, changes: changes,
+            warnings: try warnings(after: present, expires: document.expires)
+                + [
+                    size, stillHeld, similarityWarning(name, present: present),
+                    creationWarning(present: present),
+                ].compactMap(\.self)
+                + document.warnings(after: present?.document, at: options.clock))
+        var step: ProposalStep?
+        if missing > 0 {
+            let id = ChannelProposal.id(document.sequence, file.payloadSha256)
+            report.note(id, signedBy: options.signers.map(\.publicKey.id), missing: missing)
+            step = .write(path: ChannelProposal.path(of: name, id: id), version: nil)
+        }
         return try PreparedChannel(
-            name: name, file: file, base: base,
-            ChannelReport(
-                outcome: options.isDryRun ? .dryRun : .changed, document: document,
-                previousSequence: present?.document.sequence, changes: changes,
-                warnings: warnings(after: present, expires: document.expires)
-                    + [
-                        size, stillHeld, similarityWarning(name, present: present),
-                        creationWarning(present: present),
-                    ].compactMap(\.self)
-                    + document.warnings(after: present?.document, at: options.clock)),
-            in: location, at: options.clock)
+            name: name, file: file, base: base, report, in: location, at: options.clock, step: step,
+            isProposal: options.proposes)
+    }
+
+    /// Returns the number of signatures that a proposal lacks; 0 for a change that is published. Throws if the signers could publish it.
+    private func missingSignatures(of name: String) throws -> Int {
+        guard options.proposes else { return 0 }
+        let missing =
+            try ChannelAuthority(in: location, trust: options.trust, clock: options.clock)?
+            .missing(after: options.signers) ?? 0
+        if missing > 0 { return missing }
+        throw UpdateFailure(
+            .usage, subject: "propose",
+            "Your keys are enough to publish a change of channel \(name), so nobody has to approve it. Leave out --propose."
+        )
     }
 
     /// Returns a warning about a new channel whose name is similar to that of another channel.
@@ -270,11 +304,11 @@ extension ChannelWriter {
         return max(options.issuedAt, present.document.issuedAt)
     }
 
-    private func requirePlausibleTime(of name: String, after present: VerifiedChannelDocument?) throws {
+    func requirePlausibleTime(of name: String, issuedAt: Timestamp, after present: VerifiedChannelDocument?) throws {
         if options.isClockAccepted { return }
         let verdict = PublisherClock.judge(
-            issuedAt: options.issuedAt, clock: options.clock, before: present?.document.expires)
-        if let failure = verdict.failure(of: "channel \(name)", issuedAt: options.issuedAt) { throw failure }
+            issuedAt: issuedAt, clock: options.clock, before: present?.document.expires)
+        if let failure = verdict.failure(of: "channel \(name)", issuedAt: issuedAt) { throw failure }
     }
 
     private func expiryWarnings(_ document: ChannelDocument) -> [String] {
@@ -297,9 +331,9 @@ extension ChannelWriter {
 
     // MARK: Verification
 
-    /// Verifies the signed file as a device would.
-    private func verifySigned(
-        _ bytes: [UInt8], of name: String, after present: VerifiedChannelDocument?
+    /// Verifies the signed file as a device would. Devices refuse one that is not complete for its missing signatures alone.
+    func verifySigned(
+        _ bytes: [UInt8], of name: String, after present: VerifiedChannelDocument?, isComplete: Bool
     ) throws -> SignedChannel {
         let envelope = try ChannelFormat.envelope(parsing: bytes)
         let own = options.signers.trusted
@@ -312,20 +346,35 @@ extension ChannelWriter {
                 "Channel \(name) would already be expired (\(verified.document.expires)). Give a longer "
                     + "--expires-in.")
         }
-        try FeedTrust(in: location, clock: options.clock)?.require(envelope, channel: name)
+        if isComplete { try requireAcceptance(of: envelope, channel: name) }
         return SignedChannel(bytes, envelope: envelope, payloadSha256: verified.payloadSha256)
     }
 }
 
 extension ChannelWriter {
-    /// Writes a prepared channel file, then `manifest.json`.
+    /// Throws if devices that follow the feed's trust root would refuse the file.
+    private func requireAcceptance(of envelope: SignedEnvelope, channel name: String) throws {
+        do {
+            try FeedTrust(in: location, clock: options.clock)?.require(envelope, channel: name)
+        } catch let failure as UpdateFailure where failure.code == .signatureInvalid {
+            throw UpdateFailure(
+                failure.code, subject: failure.subject,
+                "\(failure.message) With --propose, the change waits in the feed for another person.")
+        }
+    }
+
+    /// Writes a prepared channel file, then `manifest.json`; or a proposal.
     func put(_ prepared: PreparedChannel) throws -> ChannelReport {
+        if case .write(let path, let version)? = prepared.step, let file = prepared.file {
+            return try propose(file, at: path, replacing: version, prepared.report)
+        }
+        if options.proposes { return prepared.report }
         // The feed may have changed between the preparation and its lock.
         var current = try PreparedChannel(
             name: prepared.name, file: prepared.file, base: prepared.base, prepared.report, in: location,
-            at: prepared.clock)
+            at: prepared.clock, step: prepared.step)
         if let file = current.file {
-            try FeedTrust(in: location, clock: options.clock)?.require(file.envelope, channel: current.name)
+            try requireAcceptance(of: file.envelope, channel: current.name)
             try writeCopy(file.bytes, of: current)
             try replaceFile(with: file.bytes, of: current)
             // Keeping every copy would let a feed grow with the square of its releases.
@@ -334,8 +383,28 @@ extension ChannelWriter {
         }
         // A previous run may have stopped before it wrote `manifest.json`.
         if let newest = current.newest { try writeNewest(newest, of: current) }
+        if case .remove(let path)? = current.step { try location.remove(path) }
         if !options.isDryRun { remember(&current) }
         return current.report
+    }
+
+    /// Writes a proposal. This publisher does not remember it as signed, because the channel may never have it.
+    private func propose(
+        _ file: SignedChannel, at path: String, replacing version: FeedVersion?, _ report: ChannelReport
+    ) throws -> ChannelReport {
+        var report = report
+        if !options.isDryRun { report.outcome = .proposed }
+        if let version {
+            try location.replace(path, with: file.bytes, version: version)
+        } else if try !location.create(path, with: .bytes(file.bytes)),
+            try location.read(path, maximumBytes: ChannelFormat.maximumBytes)?.bytes != file.bytes
+        {
+            throw UpdateFailure(
+                .configInvalid, subject: path,
+                "Another person proposed the same change at the same time. Approve it: `clientctl release approve "
+                    + "\(report.proposal?.shortID ?? "") --channel \(report.document.channel)`.")
+        }
+        return report
     }
 
     /// Stores the current channel file as the last one that this publisher signed. The feed has changed by now, so a
