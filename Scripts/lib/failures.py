@@ -49,6 +49,7 @@ FAILURES = {
     "fleet show": FEED,
     "fleet forget": FEED,
     "fleet guard": EDIT,
+    "fleet watch": FEED,
     "fleet insights": (*FEED, *SIGNED),
     "fleet page": (*FEED, *SIGNED, "diskFull"),
     "check": (*OFFER, "storeDamaged", "wrongKind"),

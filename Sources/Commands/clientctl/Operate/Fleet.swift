@@ -12,6 +12,7 @@ struct Fleet: ParsableCommand {
               clientctl fleet page --out page.html --feed feed --trust trust.json
             """,
         subcommands: [
-            FleetList.self, FleetShow.self, FleetForget.self, FleetGuard.self, FleetInsights.self, FleetPage.self,
+            FleetList.self, FleetShow.self, FleetForget.self, FleetGuard.self, FleetWatch.self, FleetInsights.self,
+            FleetPage.self,
         ])
 }

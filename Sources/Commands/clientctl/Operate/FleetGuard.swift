@@ -95,8 +95,7 @@ struct FleetGuard: AsyncParsableCommand, RequiringCommand {
         let plan = try plan()
         let recalls = try recalls()
         let next = try edit.after.plan()
-        let hook = try CommandWords.read(onDecision, of: "on-decision")
-        if let program = hook?.first { try CommandWords.requireProgram(program, of: "on-decision") }
+        let hook = try HookCommand(onDecision, of: "on-decision")
         let fleet = try fleet()
         let server = try limits.server()
         let (feed, channel) = try edit.place()
@@ -134,22 +133,8 @@ struct FleetGuard: AsyncParsableCommand, RequiringCommand {
         {
             answer.hold = try HoldEditor(feed, terms: terms).hold(version, of: channel, reason: situation.reason)
         }
-        if let hook, answer.isNews { await Self.run(hook, with: answer.facts(channel: channel)) }
+        if answer.isNews { await hook?.run(with: answer.facts(channel: channel)) }
         try await give(answer, next: next, in: feed, isDryRun: terms.isDryRun)
-    }
-
-    private static let hookLimit = Duration.seconds(30)
-
-    /// Runs the command of `--on-decision`. Its failure changes neither the decision nor the exit status.
-    private static func run(_ hook: [String], with facts: [String: String]) async {
-        do {
-            let program = try StartedProgram(hook, adding: facts)
-            program.end(after: hookLimit)
-            let ending = try await program.ending()
-            if ending != .exited(0) { Output.warn("the command of --on-decision \(ending)") }
-        } catch {
-            Output.warn("\(UpdateFailure(error).message)")
-        }
     }
 
     /// Whether a guard signs a hold: if it stops the release, or if a hold `isDue` for a release that still fails too often.

@@ -1,0 +1,32 @@
+import BundleValues
+
+/// A command that tells a person about a decision or an alert. It runs without a shell.
+struct HookCommand: Sendable {
+    private static let limit = Duration.seconds(30)
+
+    private let words: [String]
+    private let flag: String
+
+    /// Reads the command of a flag; nil if the flag is not set. Throws if its program does not exist.
+    init?(_ line: String?, of flag: String) throws {
+        guard let words = try CommandWords.read(line, of: flag), let program = words.first else { return nil }
+        try CommandWords.requireProgram(program, of: flag)
+        (self.words, self.flag) = (words, flag)
+    }
+
+    /// Runs the command with `facts` as variables, and ends it when the task is cancelled. Its failure is a warning.
+    func run(with facts: [String: String]) async {
+        do {
+            let program = try StartedProgram(words, adding: facts)
+            program.end(after: Self.limit)
+            let ending = try await withTaskCancellationHandler {
+                try await program.ending()
+            } onCancel: {
+                program.end()
+            }
+            if ending != .exited(0) { Output.warn("the command of --\(flag) \(ending)") }
+        } catch {
+            Output.warn("\(UpdateFailure(error).message)")
+        }
+    }
+}
