@@ -159,7 +159,9 @@ function showsSomething(isLast) {
     if (!isRoot && style.overflowX !== 'visible' && !/inline$|contents/.test(style.display)) {
       clip = box;
     }
-    if (isVisible && clip && (generates(element, '::before') || generates(element, '::after'))) {
+    // Firefox generates the alternative text of a broken image, also if it is empty.
+    var mayGenerate = isVisible && clip && element.localName !== 'img';
+    if (mayGenerate && (generates(element, '::before') || generates(element, '::after'))) {
       return true;
     }
     function isShown(node) {
