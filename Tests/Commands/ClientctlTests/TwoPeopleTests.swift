@@ -47,7 +47,7 @@ import Testing
         try site.install("new").failed(20, "signatureInvalid")
     }
 
-    @Test func `one person cannot publish, and is told how to propose`() throws {
+    @Test func `one person cannot publish, and the error names --propose`() throws {
         let alone = try people.edit(
             ["release", "pause", "--version", "1.1.0"], as: "channel", ["--expect-sequence", "2"]
         ).failed(20, "signatureInvalid")

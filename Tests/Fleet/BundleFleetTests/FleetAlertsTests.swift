@@ -45,7 +45,7 @@ import Testing
         #expect(alerts.alerts(for: Self.problems([Self.row(1), Self.row(2)]), at: Self.start).isEmpty)
     }
 
-    @Test func `the first reading tells each kind of problem once`() {
+    @Test func `the first reading announces each kind of problem once`() {
         var alerts = FleetAlerts(pause: .seconds(600))
         let rows = [
             Self.row(1, silent: true), Self.row(2, silent: true), Self.row(3, blocked: ["1.1.0"]),

@@ -9,7 +9,7 @@ struct FleetWatch: AsyncParsableCommand, RequiringCommand {
     static let alsoRequired = RosterPlaceOptions.required
     static let configuration = CommandConfiguration(
         commandName: "watch",
-        abstract: "Tell a person when a device is silent, a release is blocked, or a channel expires.",
+        abstract: "Run a command when a device is silent, a release is blocked, or a channel expires.",
         discussion: """
             It reads the roster again and again, and runs the command of --on-alert at each
             change: a device became silent, or is back; devices blocked a release after
@@ -31,7 +31,7 @@ struct FleetWatch: AsyncParsableCommand, RequiringCommand {
                 --channel stable --on-alert /usr/local/bin/notify
             """)
 
-    @Option(help: ArgumentHelp("Command that tells a person about an alert.", valueName: "command"))
+    @Option(help: ArgumentHelp("Command that runs at each alert.", valueName: "command"))
     var onAlert: String?
 
     @Option(help: ArgumentHelp("Time between two readings. (default: 1m)", valueName: "duration"))
@@ -104,7 +104,7 @@ private struct FleetWatcher {
     let interval: Duration
     let isJSON: Bool
 
-    /// A single failed reading, such as during the restart of a host, is no news.
+    /// A single failed reading, such as during the restart of a host, is no problem.
     private static let failuresOfAlert = 2
 
     func run(_ alerts: FleetAlerts) async {
@@ -131,12 +131,12 @@ private struct FleetWatcher {
                 }
             }
             if Task.isCancelled { return }
-            for alert in alerts.alerts(for: problems, at: now) { await tell(alert) }
+            for alert in alerts.alerts(for: problems, at: now) { await announce(alert) }
             try? await Task.sleep(for: interval)
         }
     }
 
-    private func tell(_ alert: FleetAlert) async {
+    private func announce(_ alert: FleetAlert) async {
         if isJSON {
             _ = Output.giveLine(alert.json)
         } else {

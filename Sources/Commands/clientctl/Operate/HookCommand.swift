@@ -1,6 +1,6 @@
 import BundleValues
 
-/// A command that tells a person about a decision or an alert. It runs without a shell.
+/// A command that runs at a decision or an alert, without a shell, to notify a person.
 struct HookCommand: Sendable {
     private static let limit = Duration.seconds(30)
 

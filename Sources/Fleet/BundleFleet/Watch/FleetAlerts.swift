@@ -1,7 +1,7 @@
 package import BundleFormats
 package import BundleValues
 
-/// The kinds of problems that `fleet watch` tells a person about.
+/// The kinds of problems that `fleet watch` announces.
 package enum AlertKind: String, Sendable, CaseIterable {
     /// A device sends nothing.
     case silent
@@ -129,11 +129,11 @@ package struct FleetAlert: Sendable, Equatable {
     }
 }
 
-/// Decides when a person is told about the problems of a fleet: at each change, but not more often than once in a pause for each kind. A
-/// problem that comes and goes within the pause is not told.
+/// Decides which changes of the problems of a fleet are announced: all, but each kind at most once in a pause. A problem that begins and ends
+/// within the pause is not announced.
 package struct FleetAlerts: Sendable {
     private let pause: Duration
-    private var told: [AlertKind: [String: String]] = [:]
+    private var announced: [AlertKind: [String: String]] = [:]
     private var last: [AlertKind: Timestamp] = [:]
 
     package init(pause: Duration) { self.pause = pause }
@@ -142,7 +142,7 @@ package struct FleetAlerts: Sendable {
     package mutating func alerts(for problems: FleetProblems, at now: Timestamp) -> [FleetAlert] {
         AlertKind.allCases.compactMap { kind in
             guard let present = problems.found[kind] else { return nil }
-            let before = told[kind] ?? [:]
+            let before = announced[kind] ?? [:]
             let began = present.keys.sorted().filter { subject in
                 guard let known = before[subject] else { return true }
                 // A channel that expires soon, and then has expired, is two changes.
@@ -156,7 +156,7 @@ package struct FleetAlerts: Sendable {
             {
                 return nil
             }
-            (told[kind], last[kind]) = (present, now)
+            (announced[kind], last[kind]) = (present, now)
             return FleetAlert(kind: kind, began: began, ended: ended, present: present.count)
         }
     }
