@@ -74,7 +74,7 @@ import Testing
     @Test func `serve sends a picture of its browser after a confirmed start, and fleet forget removes it`() throws {
         let host = try host()
         let serving = try serve(host.root, browser())
-        let picture = try picture("--picture", serving)
+        let picture = try picture("--save-picture", serving)
         #expect(picture.starts(with: [0xFF, 0xD8, 0xFF]) && picture.count <= 48 << 10)
         let (width, height) = try size(picture)
         #expect(max(width, height) == 480 && min(width, height) > 240, "\(width) x \(height)")
@@ -103,7 +103,7 @@ import Testing
         try kiosk.wait(until: "v1.0.0", is: "good")
         try kiosk.install(.doing("2.0.0", "", "blue"))
         try kiosk.wait(until: "v2.0.0", is: "failed")
-        let failed = try picture("--failed-picture", serving)
+        let failed = try picture("--save-failed-picture", serving)
         #expect(failed.starts(with: [0xFF, 0xD8, 0xFF]))
         try end(serving.program)
     }
@@ -146,7 +146,7 @@ import Testing
         let png = try kiosk.folder.write(Self.png, to: "screen.png")
         let more = way == "Chromium" ? [] : ["--picture-command", "cat '\(png)'"]
         let program = try kiosk.start(["kiosk", "--port", "\(serving.port)", "--picture"] + browser() + more)
-        let picture = try picture("--picture", serving)
+        let picture = try picture("--save-picture", serving)
         #expect(way == "Chromium" ? picture.starts(with: [0xFF, 0xD8, 0xFF]) : picture == Self.png)
         // A program without the token of an order gives no picture.
         let forged = try serving.ask(

@@ -383,8 +383,8 @@ import Testing
         ["channel restore", "dry-run"],
         // `RosterTests` covers this flag.
         ["fleet list", "version"], ["fleet list", "attention"], ["fleet list", "waits"], ["fleet list", "behind"],
-        ["fleet list", "never-seen"], ["fleet forget", "dry-run"], ["fleet show", "picture"],
-        ["fleet show", "failed-picture"],
+        ["fleet list", "never-seen"], ["fleet forget", "dry-run"], ["fleet show", "save-picture"],
+        ["fleet show", "save-failed-picture"],
         // `PictureTests` covers this flag.
         ["kiosk", "picture"],
         // No page is open here. `ActivateTests` covers this flag.

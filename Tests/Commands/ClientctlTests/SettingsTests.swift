@@ -270,16 +270,12 @@ import Testing
         // Those of `PathFlags`.
         let known: Set = [
             "access-log", "archive-maps", "ca-file", "cache", "channel", "channel-key", "channel-sign-public-key",
-            "client-cert", "client-key", "delta-from", "expect", "failed-picture", "feed", "guard-key",
-            "guard-sign-public-key",
-            "header-file",
-            "key", "manifest", "metrics-file", "mirror-token-file", "new",
-            "new-passphrase-file", "notes", "old", "out", "passphrase-file", "phone-key", "picture", "previous",
-            "program-key",
-            "public-key",
-            "publisher-state", "rebuild", "release-key", "reports", "root-key", "roster", "roster-token-file", "seed",
-            "sign-key", "sign-public-key", "starts", "store", "style", "texts", "to", "token-file", "trust",
-            "upstream-token-file",
+            "client-cert", "client-key", "delta-from", "expect", "feed", "guard-key", "guard-sign-public-key",
+            "header-file", "key", "manifest", "metrics-file", "mirror-token-file", "new", "new-passphrase-file",
+            "notes", "old", "out", "passphrase-file", "phone-key", "previous", "program-key", "public-key",
+            "publisher-state", "rebuild", "release-key", "reports", "root-key", "roster", "roster-token-file",
+            "save-failed-picture", "save-picture", "seed", "sign-key", "sign-public-key", "starts", "store", "style",
+            "texts", "to", "token-file", "trust", "upstream-token-file",
         ]
         #expect(found == known)
     }

@@ -129,7 +129,8 @@ final class ScreenPictures: Sendable {
                 let failure = UpdateFailure(error)
                 if failure.message != lastFailure { Log.note(LogLine(failure, event: "picture")) }
                 lastFailure = failure.message
-                plan.withLock { $0.trial = nil }
+                // A failed picture of a trial is not tried again: the page may have changed.
+                if isTrial { plan.withLock { $0.trial = nil } }
             }
             // An event during the picture has planned the next one.
             if !isTrial { plan.withLock { if $0.next <= now { ($0.next, $0.kind) = (now + interval, .last) } } }

@@ -115,12 +115,12 @@ struct FleetShow: AsyncParsableCommand, RequiringCommand {
         discussion: """
             Shows each reason for which the device needs attention with its code and its
             remedy, and everything that the device sent. The code has a page in the guide.
-            --picture writes the last picture of its screen, a JPEG or a PNG.
+            --save-picture writes the last picture of its screen, a JPEG or a PNG.
 
             Examples:
               clientctl fleet show "Lobby 3" --roster /var/lib/clientctl/roster.db
               clientctl fleet show "Lobby 3" --roster /var/lib/clientctl/roster.db \\
-                --picture lobby.jpg
+                --save-picture lobby.jpg
             """)
 
     @Argument(help: "The name of the device, or its ID, such as device:1f0a2b3c4d5e6f70.")
@@ -129,12 +129,12 @@ struct FleetShow: AsyncParsableCommand, RequiringCommand {
     @Option(
         help: ArgumentHelp("Write the last picture of the screen to this file.", valueName: "file"), completion: .file()
     )
-    var picture: String?
+    var savePicture: String?
 
     @Option(
         help: ArgumentHelp("Write the picture of the last failed start to this file.", valueName: "file"),
         completion: .file())
-    var failedPicture: String?
+    var saveFailedPicture: String?
 
     @OptionGroup var source: RosterPlaceOptions
     @OptionGroup(title: "Network") var way: WayOptions
@@ -144,8 +144,8 @@ struct FleetShow: AsyncParsableCommand, RequiringCommand {
         let now = Timestamp.now
         let access = try source.access(way)
         let row = try await access.device(device, at: now)
-        try await write(.last, of: row, from: access, to: picture)
-        try await write(.failed, of: row, from: access, to: failedPicture)
+        try await write(.last, of: row, from: access, to: savePicture)
+        try await write(.failed, of: row, from: access, to: saveFailedPicture)
         Output.give(json: common.json, row.json(at: now), lines: FleetText.details(row, at: now))
     }
 
@@ -161,7 +161,7 @@ struct FleetShow: AsyncParsableCommand, RequiringCommand {
                 "The roster has no \(what). The device needs `serve --picture`, and the host `feed serve --roster-pictures`."
             )
         }
-        try PageFile(path, of: kind == .last ? "picture" : "failed-picture").write(picture.bytes)
+        try PageFile(path, of: kind == .last ? "save-picture" : "save-failed-picture").write(picture.bytes)
     }
 }
 

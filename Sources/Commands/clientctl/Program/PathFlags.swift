@@ -3,17 +3,14 @@ enum PathFlags {
     /// The flags that take only a path, an address or `none`.
     private static let plain: Set = [
         "access-log", "archive-maps", "ca-file", "cache", "channel-key", "channel-sign-public-key", "client-cert",
-        "client-key", "expect", "failed-picture", "feed", "guard-key", "guard-sign-public-key", "header-file", "key",
-        "manifest",
+        "client-key", "expect", "feed", "guard-key", "guard-sign-public-key", "header-file", "key", "manifest",
         "metrics-file", "mirror-token-file", "new", "new-passphrase-file", "notes", "out", "passphrase-file",
         "phone-key", "previous", "program-key", "public-key", "publisher-state", "rebuild", "release-key", "reports",
-        "root-key",
-        "roster", "roster-token-file", "seed", "sign-key", "sign-public-key", "starts", "store", "style", "texts",
-        "token-file",
-        "trust", "upstream-token-file",
+        "root-key", "roster", "roster-token-file", "save-failed-picture", "save-picture", "seed", "sign-key",
+        "sign-public-key", "starts", "store", "style", "texts", "token-file", "trust", "upstream-token-file",
     ]
-    /// The flags that also take a name, a version or the id of a key, or no value in another command. For these flags, only a path contains a slash.
-    private static let mixed: Set = ["channel", "delta-from", "old", "picture", "to"]
+    /// The flags that also take a name, a version or the id of a key. For these flags, only a path contains a slash.
+    private static let mixed: Set = ["channel", "delta-from", "old", "to"]
 
     /// Returns `value` of `flag` relative to `folder`, the folder of the configuration file, if it is a relative path. Returns other
     /// values unchanged.

@@ -178,17 +178,12 @@ package final class RosterSender: Sendable {
         let made = try await onThread { [store, identity, condition] in try Self.uploads(store, identity, condition) }
         guard let made else { return }
         do {
-            try await BundleTransport.within(limit, else: .timedOut(.connecting), on: environment.clock) {
-                [fetcher, url] in
-                do {
-                    try await fetcher.post(made.upload, to: url)
-                } catch FetchError.httpStatus(400, _, _) {
-                    guard let first = made.forFirstHosts else { throw FetchError.httpStatus(400, url, retryAfter: nil) }
-                    try await fetcher.post(first, to: url)
-                }
+            do {
+                try await post(made.upload, to: url, within: limit)
+            } catch FetchError.httpStatus(400, _, _) {
+                guard let first = made.forFirstHosts else { throw FetchError.httpStatus(400, url, retryAfter: nil) }
+                try await post(first, to: url, within: limit)
             }
-        } catch is TransportError {
-            throw FetchError.timedOut(url)
         } catch FetchError.httpStatus(409, let url, _) {
             throw UpdateFailure(
                 .httpStatus, subject: url.display,
@@ -215,12 +210,7 @@ package final class RosterSender: Sendable {
             guard let upload = made, offered.isAllowed() else { continue }
             let address = try PicturePost.address(of: url)
             do {
-                try await BundleTransport.within(limit, else: .timedOut(.connecting), on: environment.clock) {
-                    [fetcher] in
-                    try await fetcher.post(upload, to: address)
-                }
-            } catch is TransportError {
-                throw FetchError.timedOut(address)
+                try await post(upload, to: address, within: limit)
             } catch FetchError.httpStatus(404, let address, _) {
                 throw UpdateFailure(
                     .httpStatus, subject: address.display,
@@ -229,6 +219,17 @@ package final class RosterSender: Sendable {
             }
         }
         return !pictures.isEmpty
+    }
+
+    private func post(_ upload: FetchRequest.Upload, to address: FetchURL, within limit: Duration) async throws {
+        do {
+            try await BundleTransport.within(limit, else: .timedOut(.connecting), on: environment.clock) {
+                [fetcher] in
+                try await fetcher.post(upload, to: address)
+            }
+        } catch is TransportError {
+            throw FetchError.timedOut(address)
+        }
     }
 
     private static func uploads(
