@@ -168,7 +168,7 @@ import Testing
         let serving = try serve("http://127.0.0.1:\(roster.port)", browser() + ["--picture-command", command])
         let words =
             command.contains("exit")
-            ? "The command of --picture-command ended with status 3." : "printed no JPEG or PNG of at most 64"
+            ? "The command of --picture-command ended with status 3." : "printed no JPEG or PNG of at most 48"
         try wait("the log lacks the command: \(serving.program.printed().errors)") {
             try serving.program.printed().errors.contains(words)
         }

@@ -3,7 +3,7 @@ import BundleSigning
 /// A picture of a screen: a JPEG or a PNG, by its first and last bytes. Only a browser decodes it.
 package struct ScreenPicture: Sendable, Equatable {
     /// The largest size in bytes.
-    package static let maximumBytes = 64 << 10
+    package static let maximumBytes = 48 << 10
 
     package enum Format: String, Sendable {
         case jpeg = "image/jpeg"
@@ -42,7 +42,7 @@ package struct ScreenPicture: Sendable, Equatable {
 /// The message of a device to a roster with a picture of its screen. `Guide/reference/wire-formats.md` specifies it.
 package struct PicturePost: Sendable, Equatable {
     /// The largest size of a message: a picture in base64, and the other members.
-    package static let maximumBytes = 96 << 10
+    package static let maximumBytes = 72 << 10
     private static let members = ["schema", "device", "kind", "taken", "picture"]
 
     /// A roster keeps one picture of each kind.

@@ -139,7 +139,7 @@ final class ScreenPictures: Sendable {
 
     private static let unreadable = UpdateFailure(
         .configInvalid, subject: "picture-command",
-        "The command of --picture-command printed no JPEG or PNG of at most 64 KiB. Let it print a smaller picture, such as \"grim -s 0.25 -t jpeg -\"."
+        "The command of --picture-command printed no JPEG or PNG of at most 48 KiB. Let it print a smaller picture, such as \"grim -s 0.25 -t jpeg -\"."
     )
 }
 
@@ -176,7 +176,7 @@ struct PictureOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Command that prints a picture of the screen, a JPEG or a PNG of at most 64 KiB, without a shell and for 10s at most, such as \"grim -s 0.25 -t jpeg -\" (default: Chromium takes the picture itself).",
+            "Command that prints a picture of the screen, a JPEG or a PNG of at most 48 KiB, without a shell and for 10s at most, such as \"grim -s 0.25 -t jpeg -\" (default: Chromium takes the picture itself).",
             valueName: "command"))
     var pictureCommand: String?
 

@@ -395,10 +395,13 @@ private actor ConsoleHost: ConsolePages {
 extension ChannelEditOptions {
     /// The flags of a command line that edits the channel with the same feed and keys.
     fileprivate func words(_ sequence: Int) -> [String] {
-        func option(_ name: String, _ values: [String]) -> [String] { values.flatMap { ["--\(name)", $0] } }
-        return option("feed", [feed].compactMap(\.self)) + option("channel", [channel].compactMap(\.self))
-            + option("channel-key", channelKey) + option("sign-command", signCommand)
-            + option("sign-public-key", signPublicKey) + option("trust", [trust].compactMap(\.self))
-            + ["--expect-sequence", "\(sequence)"]
+        var words: [String] = []
+        if let feed { words += ["--feed", feed] }
+        if let channel { words += ["--channel", channel] }
+        for key in channelKey { words += ["--channel-key", key] }
+        for command in signCommand { words += ["--sign-command", command] }
+        for key in signPublicKey { words += ["--sign-public-key", key] }
+        if let trust { words += ["--trust", trust] }
+        return words + ["--expect-sequence", "\(sequence)"]
     }
 }

@@ -77,10 +77,13 @@ enum ChannelOutput {
             case .completed: "unchanged; manifest.json was missing or outdated, and was written"
             case .dryRun: "would change (dry run; nothing was written)"
             }
-        return ["channel \(document.channel): \(what)"] + report.changes.map { "  \($0)" }
-            + line(report.newest, isDryRun: report.outcome == .dryRun) + [
-                "  sequence \(document.sequence), \(document.expires <= .now ? "expired at" : "until") \(document.expires)"
-            ] + (report.proposal.map { lines($0, report, names) } ?? []) + WriteOutput.lines(report.writes)
+        var lines = ["channel \(document.channel): \(what)"]
+        lines += report.changes.map { "  \($0)" }
+        lines += line(report.newest, isDryRun: report.outcome == .dryRun)
+        let until = document.expires <= .now ? "expired at" : "until"
+        lines.append("  sequence \(document.sequence), \(until) \(document.expires)")
+        if let proposal = report.proposal { lines += self.lines(proposal, report, names) }
+        return lines + WriteOutput.lines(report.writes)
     }
 }
 

@@ -245,11 +245,12 @@ extension Publish {
             case .dryRun: "would publish \(manifest.version) to \(feed) (dry run; nothing was written)"
             }
         let size = "\(counted(manifest.fileCount ?? 0, "file")), \(ByteCount(bytes: installed))"
-        return [what, "  size       \(size); archive \(ByteCount(bytes: archive))\(percent)"]
-            + DeltaLines.summary(release.deltas, archive: archive, isRequested: !deltas.deltaFrom.isEmpty) + [
-                target(release)
-            ] + (release.phone.map { [PhoneOptions.line($0)] } ?? [])
-            + inspection.origins.lines.map { "  declares   \($0)" } + WriteOutput.lines(release.writes)
+        var lines = [what, "  size       \(size); archive \(ByteCount(bytes: archive))\(percent)"]
+        lines += DeltaLines.summary(release.deltas, archive: archive, isRequested: !deltas.deltaFrom.isEmpty)
+        lines.append(target(release))
+        if let phone = release.phone { lines.append(PhoneOptions.line(phone)) }
+        lines += inspection.origins.lines.map { "  declares   \($0)" }
+        return lines + WriteOutput.lines(release.writes)
     }
 
     /// Returns the line about the devices that get the release.

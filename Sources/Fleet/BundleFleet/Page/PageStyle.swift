@@ -2,7 +2,7 @@
 enum PageStyle {
     static let sheet: StaticString = """
         :root{color-scheme:light dark;--page:#f4f5f7;--card:#fff;--text:#1a1f26;--quiet:#59636e;--rule:#d8dde3;--rail:#e3e7ec;\
-        --full:#1f6feb;--held:#9a6700;--good:#116329;--bad:#b42318;--c0:#1f6feb;--c1:#9333ea;--c2:#0f766e;--c3:#b45309;--c4:#be185d;--c5:#4d7c0f}
+        --full:#1a63d8;--held:#9a6700;--good:#116329;--bad:#b42318;--c0:#1f6feb;--c1:#9333ea;--c2:#0f766e;--c3:#b45309;--c4:#be185d;--c5:#4d7c0f}
         @media(prefers-color-scheme:dark){:root{--page:#0e1116;--card:#171c23;--text:#e6eaef;--quiet:#9aa5b1;--rule:#2d343d;--rail:#2a313a;\
         --full:#589bff;--held:#d9a441;--good:#4ac26b;--bad:#ff7b72;--c0:#589bff;--c1:#c084fc;--c2:#2dd4bf;--c3:#fbbf24;--c4:#f472b6;--c5:#a3e635}}
         *{box-sizing:border-box}

@@ -3,11 +3,23 @@ import ArchiveSource
 package import BundleDisk
 import BundleSigning
 package import BundleValues
+import Synchronization
 
 /// An HTML page of a roster, and its content security policy.
 struct RosterDisplay {
     let html: String
     let policy: String
+}
+
+/// The connection that writes. A transaction belongs to its connection, so one thread at a time uses it.
+private final class RosterWriter: Sendable {
+    private let file: Mutex<RosterFile>
+
+    init(_ file: RosterFile) { self.file = Mutex(file) }
+
+    func write<Value: Sendable>(_ body: (RosterFile) throws -> Value) throws -> Value {
+        try file.withLock { try body($0) }
+    }
 }
 
 /// Keeps the newest message of each device in a database. A message is on the disk before its device receives the response.
@@ -21,9 +33,8 @@ package actor RosterStore {
     private static let feedInterval = Duration.seconds(10)
 
     private let path: String
-    private let file: RosterFile
-    /// A connection of its own, because a transaction of messages runs on the other one; nil if the host keeps no pictures.
-    private let pictures: RosterFile?
+    private let file: RosterWriter
+    nonisolated let keepsPictures: Bool
     private let feed: Directory?
     private var expected: ExpectedDevices?
     private let environment: Environment
@@ -54,13 +65,14 @@ package actor RosterStore {
         (self.feed, self.expected) = (feed, expected)
         self.environment = environment
         stopwatch = Stopwatch(environment.clock)
-        file = try RosterFile(path)
+        self.keepsPictures = keepsPictures
+        let file = try RosterFile(path)
         swept = environment.now()
-        pictures = keepsPictures ? try RosterFile(path) : nil
         // The roster is served from a full disk, too.
         try? file.forgetOld(at: swept)
         if !keepsPictures { try? file.forgetPictures() }
         devices = try file.count()
+        self.file = RosterWriter(file)
     }
 
     /// Expects these devices from now on.
@@ -72,7 +84,10 @@ package actor RosterStore {
         feedReadAt = stopwatch.elapsed
         let time = environment.now()
         // A roster is served from a full disk, too.
-        try? await onThread { [file] in try file.note(NewestReleases.read(from: feed, at: time), at: time) }
+        try? await onThread { [file] in
+            let newest = try NewestReleases.read(from: feed, at: time)
+            try file.write { try $0.note(newest, at: time) }
+        }
     }
 
     /// Stores a message. It is on the disk when this returns `taken`.
@@ -95,17 +110,19 @@ package actor RosterStore {
         }
     }
 
-    nonisolated var keepsPictures: Bool { pictures != nil }
-
     /// Stores a picture. It is on the disk when this returns `taken`.
     func takePicture(_ message: [UInt8], from sender: RosterMessenger) async -> RosterVerdict {
-        guard let pictures else { return .unwanted }
+        guard keepsPictures else { return .unwanted }
         guard allowance.consume(sender.address, at: stopwatch.elapsed) else { return .tooMany(retryAfter: 30) }
         let post: PicturePost
         do { post = try PicturePost(parsing: message) } catch { return .malformed("\(error)") }
         guard let signature = Self.signature(of: message, sender) else { return Self.unsigned }
         let (key, now) = (signature.key.id, environment.now())
-        guard let verdict = try? await onThread({ try pictures.store(post, by: key, at: now) }) else { return .full }
+        guard
+            let verdict = try? await onThread({ [file] in
+                try file.write { try $0.store(post, by: key, at: now) }
+            })
+        else { return .full }
         return switch verdict {
         case .taken: .taken
         case .impostor: .conflict
@@ -136,10 +153,12 @@ package actor RosterStore {
             let isSweep = time.secondsSinceEpoch - swept.secondsSinceEpoch >= Self.sweepInterval
             if isSweep { swept = time }
             let result = try? await onThread { [file] in
-                if isSweep { try? file.forgetOld(at: time) }
-                var count = isSweep ? try file.count() : before
-                let verdicts = try file.store(served.map(\.arrival), devices: &count)
-                return (verdicts, count)
+                try file.write { file in
+                    if isSweep { try? file.forgetOld(at: time) }
+                    var count = isSweep ? try file.count() : before
+                    let verdicts = try file.store(served.map(\.arrival), devices: &count)
+                    return (verdicts, count)
+                }
             }
             commits += 1
             committedAt = stopwatch.elapsed
@@ -243,10 +262,10 @@ package actor RosterStore {
         else { return nil }
         if object.members.map(\.name) == ["forget", "key"], let key = object["key"]?.stringValue, RosterFile.isKey(key)
         {
-            return try await onThread { [file] in try file.pin(key, for: device) }
+            return try await onThread { [file] in try file.write { try $0.pin(key, for: device) } }
         }
         guard object.members.map(\.name) == ["forget"] else { return nil }
-        let wasThere = try await onThread { [file] in try file.forget(device) }
+        let wasThere = try await onThread { [file] in try file.write { try $0.forget(device) } }
         if wasThere { devices -= 1 }
         return wasThere
     }

@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func `only a whole JPEG or PNG of at most 64 KiB is a picture`() {
+    @Test func `only a whole JPEG or PNG of at most 48 KiB is a picture`() {
         let page = Array("<script>alert(1)</script>".utf8)
         var hostile = [[], page, Array("GIF89a".utf8), Array("<svg xmlns='http://www.w3.org/2000/svg'/>".utf8)]
         hostile.append([0xFF, 0xD8])

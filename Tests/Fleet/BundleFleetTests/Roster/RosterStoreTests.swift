@@ -191,6 +191,36 @@ import Testing
         #expect(await store.commits < 100)
     }
 
+    @Test func `stores pictures of many devices while it stores their states`() async throws {
+        let store = try keepingPictures()
+        let key = try DeviceKey()
+        var messages: [(state: [UInt8], picture: [UInt8], fields: [String])] = []
+        for number in 0..<200 {
+            let post = Self.post(number)
+            let picture = PicturePost(
+                device: post.device, kind: .last, taken: Timestamp(clamping: 10), picture: try Self.picture(10).picture)
+            messages.append(
+                (
+                    post.bytes, picture.bytes,
+                    try [post.bytes, picture.bytes].map { try DeviceSignature(signing: $0, with: key).field }
+                ))
+        }
+        await withTaskGroup(of: [RosterVerdict].self) { group in
+            for (index, message) in messages.enumerated() {
+                group.addTask {
+                    let address = "192.0.\(index / 200).\(index % 200)"
+                    func sender(_ field: String) -> RosterMessenger { RosterMessenger(key: field, address: address) }
+                    return await [
+                        store.take(message.state, from: sender(message.fields[0])),
+                        store.takePicture(message.picture, from: sender(message.fields[1])),
+                    ]
+                }
+            }
+            for await verdicts in group { #expect(verdicts == [.taken, .taken]) }
+        }
+        #expect(try rows().count { $0.pictured != nil } == 200)
+    }
+
     @Test func `refuses another key for a device and keeps its row`() async throws {
         let store = try store()
         let own = try DeviceKey()
