@@ -49,7 +49,7 @@ FAILURES = {
     "fleet show": FEED,
     "fleet forget": FEED,
     "fleet guard": EDIT,
-    "fleet watch": FEED,
+    "fleet watch": (),
     "fleet insights": (*FEED, *SIGNED),
     "fleet page": (*FEED, *SIGNED, "diskFull"),
     "check": (*OFFER, "storeDamaged", "wrongKind"),

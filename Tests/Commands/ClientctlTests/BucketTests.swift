@@ -54,9 +54,11 @@ import Testing
             try edit(pause, as: "channel").succeeded("proposed")["proposal"]?.objectValue?["id"]?.stringValue)
         let list = try run(["release", "proposals", "--feed", feed, "--trust", people.site.pinned])
         #expect(list.text.contains("signed by Alice, token 2"), "\(list.text) \(list.errors)")
-        try edit(["release", "approve", id], as: "channel").failed(78, "configInvalid")
-        try edit(["release", "approve", id], as: "new").succeeded("changed")
-        try edit(["release", "approve", id], as: "new").failed(55, "proposalOutdated")
+        let approve = ["release", "approve", id, "--expect-sequence"]
+        let alone = try edit(approve + ["2"], as: "channel").failed(78, "configInvalid")
+        #expect(alone.errors.contains("Another person must approve it"), "\(alone.errors)")
+        try edit(approve + ["2"], as: "new").succeeded("changed")
+        try edit(approve + ["3"], as: "new").failed(55, "proposalOutdated")
         #expect(try run(["release", "proposals", "--feed", feed]).text.contains("no change waits"))
     }
 

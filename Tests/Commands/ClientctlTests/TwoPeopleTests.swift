@@ -18,6 +18,11 @@ import Testing
         return try #require(outcome["proposal"]?.objectValue?["id"]?.stringValue)
     }
 
+    private func approve(_ id: String, as name: String = "new", _ more: [String] = []) throws -> Outcome {
+        try people.edit(
+            ["release", "approve", id], as: name, ["--expect-sequence", "\(try site.sequence() ?? 0)"] + more)
+    }
+
     @Test func `Bob publishes what Alice proposed, and devices get it`() throws {
         let id = try propose()
         #expect(try site.sequence() == 2)
@@ -26,7 +31,15 @@ import Testing
         #expect(waiting["signers"] == .array([.string("Alice, token 2")]) && waiting["code"] == .null)
         #expect(waiting["changes"] == .array([.string("1.1.0: paused")]))
         let short = String(id.prefix(10))
-        let approved = try people.edit(["release", "approve", short], as: "new").succeeded("changed")
+        let unknown = try people.edit(["release", "approve", id], as: "new").failed(78, "configInvalid")
+        #expect(unknown.errors.contains("--expect-sequence"), "\(unknown.errors)")
+        try approve(short).failed(64, "usage")
+        let read = try Clientctl.run([
+            "release", "approve", short, "--dry-run", "--feed", site.feed, "--channel", "stable", "--channel-key",
+            site.key("new"), "--trust", site.pinned, "--expect-sequence", "2",
+        ])
+        #expect(read.text.contains("would be published by: clientctl release approve \(id) --channel stable"))
+        let approved = try approve(id).succeeded("changed")
         let difference = approved["difference"]?.arrayValue?.compactMap(\.stringValue) ?? []
         #expect(difference.contains { $0.hasPrefix("+") && $0.contains("paused") }, "\(difference)")
         #expect(try site.sequence() == 3)
@@ -53,9 +66,9 @@ import Testing
         ).failed(20, "signatureInvalid")
         #expect(alone.errors.contains("With --propose"), "\(alone.errors)")
         let id = try propose()
-        let twice = try people.edit(["release", "approve", id], as: "channel").failed(78, "configInvalid")
+        let twice = try approve(id, as: "channel").failed(78, "configInvalid")
         #expect(twice.errors.contains("Another person must approve it"))
-        try people.edit(["release", "approve", id], as: "release").failed(20, "keyUnknown")
+        try approve(id, as: "release").failed(20, "keyUnknown")
         #expect(try site.sequence() == 2)
     }
 
@@ -63,11 +76,11 @@ import Testing
         let id = try propose()
         let path = "\(site.feed)/proposals/stable/\(id).json"
         try Clientctl.stock(["cp", path, "\(path).kept"])
-        try people.edit(["release", "approve", id], as: "new").succeeded("changed")
-        let replayed = try people.edit(["release", "approve", id], as: "new").failed(55, "proposalOutdated")
+        try approve(id, as: "new").succeeded("changed")
+        let replayed = try approve(id, as: "new").failed(55, "proposalOutdated")
         #expect(replayed.errors.contains("was published as sequence 3"), "\(replayed.errors)")
         try Clientctl.stock(["cp", "\(path).kept", path])
-        try people.edit(["release", "approve", id], as: "new").failed(55, "proposalOutdated")
+        try approve(id, as: "new").failed(55, "proposalOutdated")
         #expect(try people.proposals().map { $0["code"]?.stringValue } == ["proposalOutdated"])
         // Another feed with the same keys.
         let other = try TwoPeopleSite()
@@ -78,7 +91,7 @@ import Testing
         let created = try Clientctl.run(
             [
                 "release", "approve", id, "--feed", other.site.feed, "--channel", "stable", "--channel-key",
-                site.key("new"), "--trust", site.pinned, "--json",
+                site.key("new"), "--trust", site.pinned, "--expect-sequence", "0", "--json",
             ])
         created.failed(64, "usage")
         try Clientctl.stock(["mkdir", "-p", "\(other.site.feed)/proposals/stable"])
@@ -86,12 +99,12 @@ import Testing
         let foreign = try Clientctl.run(
             [
                 "release", "approve", id, "--feed", other.site.feed, "--channel", "stable", "--channel-key",
-                site.key("new"), "--trust", site.pinned, "--json",
+                site.key("new"), "--trust", site.pinned, "--expect-sequence", "0", "--json",
             ]
         ).failed(55, "proposalForeign")
         #expect(foreign.errors.contains("was made for another feed"), "\(foreign.errors)")
         try site.folder.write(bytes("damaged"), to: "feed/proposals/stable/\(id).json")
-        try people.edit(["release", "approve", id], as: "new").failed(25, "manifestMalformed")
+        try approve(id, as: "new").failed(25, "manifestMalformed")
     }
 
     @Test func `a release is published and offered by two people`() throws {
@@ -105,7 +118,7 @@ import Testing
         #expect(channel["outcome"]?.stringValue == "proposed")
         let id = try #require(channel["proposal"]?.objectValue?["id"]?.stringValue)
         #expect(try !site.list().text.contains("1.2.0"))
-        try people.edit(["release", "approve", id], as: "new").succeeded("changed")
+        try approve(id, as: "new").succeeded("changed")
         try site.install("anne").succeeded("installed")
         #expect(try site.runs("anne") == "1.2.0")
     }
@@ -177,14 +190,14 @@ import Testing
         let question = try alice.post("/ask", fields)
         #expect(question.status == 200, "\(question.text)")
         #expect(question.text.contains("--propose") && question.text.contains("Signed by Alice, token 2."))
-        #expect(question.text.contains("No device gets the change until 1 more person approved it."))
+        #expect(question.text.contains("No device gets the change until 1 more person approves it."))
         #expect(try people.proposals().isEmpty)
         let answer = try alice.post("/do", fields.merging(["sequence": "2"]) { $1 })
         #expect(answer.status == 200 && answer.text.contains("proposed, and no device has it yet"), "\(answer.text)")
         #expect(try site.sequence() == 2)
         let id = try #require(try people.proposals().first?["id"]?.stringValue)
         let own = try alice.get("/").text
-        #expect(own.contains("Waits for a second person") && own.contains("so another person must approve it"))
+        #expect(own.contains("Waits for another person") && own.contains("so another person must approve it"))
         #expect(!own.contains("value=\"approve\""))
         let approval = ["action": "approve", "channel": "stable", "id": id]
         #expect(try alice.post("/do", approval.merging(["sequence": "2"]) { $1 }).status == 409)
@@ -219,7 +232,8 @@ import Testing
             #expect(answer.status == 200 && answer.text.contains("proposed"), "\(fields): \(answer.text)")
         }
         #expect(try contents(ofFile: "\(site.feed)/channels/stable.json") == before)
-        #expect(try people.proposals().count == 10)
+        // To withdraw 1.1.0 and to restore copy 1 within one second is the same content.
+        #expect(try (9...10).contains(people.proposals().count))
     }
 
     @Test func `a proposal that can no longer be approved has no button`() throws {

@@ -65,8 +65,27 @@ import Testing
         var alerts = FleetAlerts(pause: .seconds(600))
         _ = alerts.alerts(for: Self.problems([Self.row(1, silent: true)]), at: Self.start)
         let back = alerts.alerts(for: Self.problems([Self.row(1)]), at: Self.later(600))
-        #expect(back.map(\.text) == ["1 device no longer silent: Screen 1."])
+        #expect(back.map(\.text) == ["1 device is no longer silent: Screen 1."])
         #expect(back.first?.facts["ALERT_STATE"] == "ended" && back.first?.facts["ALERT_COUNT"] == "0")
+    }
+
+    @Test func `a forgotten device is not announced as recovered`() {
+        var alerts = FleetAlerts(pause: .zero)
+        _ = alerts.alerts(for: Self.problems([Self.row(1, silent: true), Self.row(2)]), at: Self.start)
+        let gone = alerts.alerts(for: Self.problems([Self.row(2)]), at: Self.later(60))
+        #expect(gone.map(\.text) == ["1 device is no longer silent: Screen 1 (forgotten)."])
+    }
+
+    @Test func `a retracted alert is repeated after the pause, with later changes`() {
+        var alerts = FleetAlerts(pause: .seconds(600))
+        _ = alerts.alerts(for: Self.problems([Self.row(1, silent: true)]), at: Self.start)
+        alerts.retract(.silent)
+        let both = Self.problems([Self.row(1, silent: true), Self.row(2, silent: true)])
+        #expect(alerts.alerts(for: both, at: Self.later(60)).isEmpty)
+        #expect(
+            alerts.alerts(for: both, at: Self.later(600)).map(\.text) == [
+                "2 devices became silent: Screen 1, Screen 2."
+            ])
     }
 
     @Test func `500 devices at once are one message, with the first names`() {
@@ -114,7 +133,7 @@ import Testing
         #expect(told(expires, after: 0).first?.contains("stable expires at 20") == true)
         #expect(told(expires, after: 3600).isEmpty)
         #expect(told(expires, after: 90_000).first?.contains("stable expired at 20") == true)
-        #expect(told(Self.later(30 * 86_400), after: 100_000) == ["1 channel signed again: stable."])
+        #expect(told(Self.later(30 * 86_400), after: 100_000) == ["1 channel was signed again: stable."])
     }
 
     @Test func `a roster that is away is one alert and one recovery, and its devices do not return meanwhile`() {

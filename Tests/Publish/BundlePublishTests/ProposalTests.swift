@@ -87,7 +87,7 @@ import Testing
         let file = try contents(ofFile: "\(workspace.feed)/channels/stable.json")
         let proposed = try propose()
         #expect(proposed.outcome == .proposed && proposed.changes.count == 1)
-        let id = try #require(proposed.proposal?.shortID)
+        let id = try #require(proposed.proposal?.id)
         #expect(proposed.proposal?.missing == 1)
         #expect(try contents(ofFile: "\(workspace.feed)/channels/stable.json") == file)
         #expect(try proposals().map(\.keyIds) == [[alice.publicKey.id]])
@@ -103,7 +103,7 @@ import Testing
     @Test func `the bytes that the first person signed are published`() throws {
         let id = try #require(try propose().proposal?.id)
         let payload = try ChannelFormat.envelope(parsing: contents(ofFile: "\(workspace.feed)/\(path(id))")).payload
-        try approve(id, by: carol, after: 2)
+        try approve(id, by: bob, after: 2)
         let bytes = try contents(ofFile: "\(workspace.feed)/channels/stable.json")
         #expect(try ChannelFormat.envelope(parsing: bytes).payload == payload)
     }
@@ -160,9 +160,18 @@ import Testing
     }
 
     @Test func `people take turns without a key that signs each file`() throws {
-        try approve(#require(propose(by: alice).proposal?.id), by: carol)
-        try approve(
-            #require(propose(.resume(workspace.version("1.0.0")), by: bob, after: 1).proposal?.id), by: alice, after: 1)
+        let first = try #require(propose(by: alice).proposal?.id)
+        // A device may trust only the key of Bob, who signed the present file.
+        #expect(try expectRefusal(.keyUnknown, of: first, by: carol).contains("--devices-trust-new-key"))
+        for (signer, change, proposer) in [
+            (carol, .pause(try workspace.version("1.0.0")), alice),
+            (alice, ChannelChange.resume(try workspace.version("1.0.0")), bob),
+        ] {
+            let id = try #require(try propose(change, by: proposer).proposal?.id)
+            var terms = try terms([signer])
+            terms.devicesTrustNewKey = true
+            _ = try workspace.editor(terms).approve(id, of: "stable")
+        }
         #expect(try workspace.read().sequence == 3)
     }
 
@@ -182,7 +191,8 @@ import Testing
         #expect(try expectRefusal(.proposalOutdated, of: id, by: carol).contains("was published as sequence 2"))
         try workspace.folder.makeFolder("feed/proposals/stable")
         try workspace.folder.write(bytes, to: "feed/\(path(id))")
-        #expect(try expectRefusal(.proposalOutdated, of: id, by: carol).contains("builds on an older file"))
+        #expect(try expectRefusal(.proposalOutdated, of: id, by: carol).contains("was published as sequence 2"))
+        #expect(try proposals().map { $0.refusal?.code } == [.proposalOutdated])
     }
 
     @Test func `a proposal of another feed is refused`() throws {
@@ -253,7 +263,76 @@ import Testing
         #expect(try expectRefusal(.usage, of: "2-000000000000").contains("has no proposal"))
         try propose(by: alice)
         try propose(by: bob, after: 1)
-        #expect(try expectRefusal(.usage, of: "2-", by: carol).contains("Several proposals begin with 2-"))
+        #expect(
+            try expectRefusal(.usage, of: "2-", by: carol).contains("Several proposals of channel stable begin with 2-")
+        )
+    }
+
+    @Test func `only the whole ID approves, because another proposal can have the same start`() throws {
+        let report = try #require(try propose().proposal)
+        #expect(try expectRefusal(.usage, of: report.shortID).contains("Give the whole ID"))
+        var asked = try terms([bob])
+        asked.isDryRun = true
+        #expect(try workspace.editor(asked).approve(report.shortID, of: "stable").proposal?.id == report.id)
+    }
+
+    @Test func `the trust root of the approver decides, not that of the feed`() throws {
+        let mallory = try Workspace.signer()
+        let terms = try terms([bob])
+        let id = try #require(try propose().proposal?.id)
+        try rewrite(id) { $0.signatures = [try mallory.signature(of: $0)] }
+        var forged = try workspace.root([workspace.release], channel: mallory)
+        _ = try TrustEdit.add(bob.publicKey, to: .channel, threshold: 2, notAfter: nil).apply(to: &forged)
+        try workspace.trustFile(forged, signedBy: [workspace.release]).write(
+            to: "\(workspace.feed)/\(FeedTrust.fileName)", replacing: true)
+        let refused = workspace.refusal { _ = try workspace.editor(terms).approve(id, of: "stable") }
+        #expect(refused?.code == .proposalForeign, "\(refused?.message ?? "")")
+        var unpinned = terms
+        unpinned.trust = nil
+        let unnamed = workspace.refusal { _ = try workspace.editor(unpinned).approve(id, of: "stable") }
+        #expect(unnamed?.code == .configInvalid && unnamed?.message.contains("needs --trust") == true)
+    }
+
+    @Test func `a proposal whose sequence jumps is refused`() throws {
+        let id = try #require(try propose().proposal?.id)
+        let envelope = try ChannelFormat.envelope(parsing: contents(ofFile: "\(workspace.feed)/\(path(id))"))
+        var document = try ChannelFormat.parse(envelope).claims
+        document.sequence = 1 << 40
+        let jumping = try [alice].sign(ChannelFormat.envelope(document))
+        let jumped = "\(document.sequence)-\(try SHA256Digest.of(jumping.payload).hex)"
+        try workspace.folder.write(jumping.document, to: "feed/\(path(jumped))")
+        #expect(try expectRefusal(.manifestMalformed, of: jumped).contains("\(1 << 40)"))
+    }
+
+    @Test func `a signature without the ID of its key does not count`() throws {
+        let id = try #require(try propose().proposal?.id)
+        try rewrite(id) { envelope in
+            envelope.signatures = envelope.signatures.map { .init(keyId: nil, bytes: $0.bytes) }
+        }
+        _ = try expectRefusal(.proposalForeign, of: id)
+    }
+
+    @Test func `a restore of a lost channel file can be approved`() throws {
+        try approve(#require(propose().proposal?.id), by: bob)
+        try workspace.location.remove("channels/stable.json")
+        var terms = try terms([alice])
+        terms.proposes = true
+        let report = try workspace.editor(terms).restore("stable", to: nil)
+        #expect(report.outcome == .proposed)
+        let id = try #require(report.proposal?.id)
+        #expect(try proposals().map { $0.refusal?.code } == [nil])
+        #expect(try approve(id, by: bob).outcome == .changed)
+        #expect(try workspace.read().sequence == 3)
+    }
+
+    @Test func `a file that is too large hides no other proposal`() throws {
+        let id = try #require(try propose().proposal?.id)
+        let large = "9-\(String(repeating: "a", count: 64))"
+        try workspace.folder.write(
+            [UInt8](repeating: 0x20, count: ChannelFormat.maximumBytes + 1), to: "feed/\(path(large))")
+        let found = try proposals()
+        #expect(found.map(\.id) == [large, id] && found[0].refusal != nil && found[1].refusal == nil)
+        #expect(try approve(id, by: bob).outcome == .changed)
     }
 
     @Test func `a ramp that began with the proposal is a warning`() throws {
@@ -276,6 +355,13 @@ import Testing
         try workspace.folder.makeFolder("feed/proposals/stable")
         try workspace.folder.write(envelope.document, to: "feed/\(path(id))")
         #expect(try expectRefusal(.configInvalid, of: id).contains("in the future"))
+    }
+
+    @Test func `a proposal that is ahead of the approver's clock is refused, because it could end a later hold`() throws
+    {
+        let id = try #require(try propose(.renew, after: 1).proposal?.id)
+        #expect(try expectRefusal(.configInvalid, of: id).contains("Correct the wrong clock"))
+        try approve(id, by: bob, after: 1)
     }
 
     // MARK: Time

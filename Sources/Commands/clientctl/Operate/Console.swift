@@ -276,7 +276,7 @@ private actor ConsoleHost: ConsolePages {
         (role?.missing ?? 0) > 0 && command is any ProposableCommand
     }
 
-    /// Says who signs a change, and who else must.
+    /// Returns the sentences about the signers of a change.
     private func signing(_ report: ChannelReport, _ names: KeyNames) -> [String] {
         func list(_ ids: [String]) -> String {
             ids.map { names.label(of: $0) ?? "\($0.prefix(12))…" }.joined(separator: " and ")
@@ -286,7 +286,7 @@ private actor ConsoleHost: ConsolePages {
         if proposal.missing == 0 { return [signed, "This is the last signature: devices get the change."] }
         return [
             signed,
-            "No device gets the change until \(counted(proposal.missing, "more person", "more people")) approved it.",
+            "No device gets the change until \(counted(proposal.missing, "more person", "more people")) \(proposal.missing == 1 ? "approves" : "approve") it.",
         ]
     }
 
@@ -307,15 +307,16 @@ private actor ConsoleHost: ConsolePages {
         let report = try asked.report(try await work(command))
         var fields = given
         fields["sequence"] = "\(sequence)"
+        let difference =
+            report.changes.isEmpty
+            ? []
+            : DifferenceLine.lines(
+                from: try ChannelText.lines(of: present), to: try ChannelText.lines(of: report.document))
         return ConsoleQuestion(
             action, fields,
             command: Self.line(action.words(given), (proposes(command) ? ["--propose"] : []) + asked.words(sequence)),
             changes: report.changes.isEmpty ? ["Nothing changes: the channel already says so."] : report.changes,
-            warnings: report.warnings,
-            difference: report.changes.isEmpty
-                ? []
-                : DifferenceLine.lines(
-                    from: try ChannelText.lines(of: present), to: try ChannelText.lines(of: report.document)),
+            warnings: report.warnings + (difference == [nil] ? [DifferenceLine.tooLong] : []), difference: difference,
             signing: report.changes.isEmpty ? [] : signing(report, try edit.names()),
             reach: await reach(action, report.document, given["version"]),
             news: try seen.map { try Self.news(in: target, after: $0, feed) } ?? [])

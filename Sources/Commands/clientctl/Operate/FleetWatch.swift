@@ -21,7 +21,8 @@ struct FleetWatch: AsyncParsableCommand, RequiringCommand {
             The command runs without a shell, for at most 30s, with ALERT_KIND (silent,
             blocked, conflict, expires, roster or feed), ALERT_STATE (began, ended or
             changed), ALERT_COUNT (the problems of the kind) and ALERT_TEXT (a sentence).
-            SIGTERM and Ctrl-C end the watch.
+            If it fails, it runs again after the time of --quiet. SIGTERM and Ctrl-C end the
+            watch.
 
             Examples:
               clientctl fleet watch --roster /var/lib/clientctl/roster.db \\
@@ -62,6 +63,8 @@ struct FleetWatch: AsyncParsableCommand, RequiringCommand {
             hook: try HookCommand(onAlert, of: "on-alert"),
             interval: try PublishTime.duration(checkInterval, of: "check-interval") ?? .seconds(60), isJSON: common.json
         )
+        // A host can be away for a time, but a database that is not there is a wrong path.
+        if case .file = watch.access { _ = try await watch.access.list(RosterFilter(), at: .now) }
         let alerts = FleetAlerts(pause: try PublishTime.duration(quiet, of: "quiet") ?? .seconds(600))
         let signals = StopSignals()
         await withTaskGroup { group in
@@ -72,7 +75,13 @@ struct FleetWatch: AsyncParsableCommand, RequiringCommand {
     }
 
     private func watchedChannel() throws -> WatchedChannel? {
-        guard let feed else { return nil }
+        guard let feed else {
+            if CommandLineFlags.containAny(of: "channel", "trust", "expires-within") {
+                throw ValidationError(
+                    "Missing --feed, which has the channel of --channel, --trust and --expires-within.")
+            }
+            return nil
+        }
         let channel = try FlagValue.required(channel, of: "channel")
         try ChannelView.requireName(channel)
         _ = try Wiring.location(at: feed, reading)
@@ -131,17 +140,20 @@ private struct FleetWatcher {
                 }
             }
             if Task.isCancelled { return }
-            for alert in alerts.alerts(for: problems, at: now) { await announce(alert) }
+            for alert in alerts.alerts(for: problems, at: now) where await !announce(alert) {
+                alerts.retract(alert.kind)
+            }
             try? await Task.sleep(for: interval)
         }
     }
 
-    private func announce(_ alert: FleetAlert) async {
+    /// Returns whether the command received the alert.
+    private func announce(_ alert: FleetAlert) async -> Bool {
         if isJSON {
             _ = Output.giveLine(alert.json)
         } else {
             Output.give(json: false, afterChange: true, [:], lines: ["\(alert.kind.rawValue): \(alert.text)"])
         }
-        await hook?.run(with: alert.facts)
+        return await hook?.run(with: alert.facts) ?? true
     }
 }

@@ -14,8 +14,10 @@ struct HookCommand: Sendable {
         (self.words, self.flag) = (words, flag)
     }
 
-    /// Runs the command with `facts` as variables, and ends it when the task is cancelled. Its failure is a warning.
-    func run(with facts: [String: String]) async {
+    /// Runs the command with `facts` as variables, and ends it when the task is cancelled. Returns whether it succeeded; its failure is a
+    /// warning.
+    @discardableResult
+    func run(with facts: [String: String]) async -> Bool {
         do {
             let program = try StartedProgram(words, adding: facts)
             program.end(after: Self.limit)
@@ -24,9 +26,11 @@ struct HookCommand: Sendable {
             } onCancel: {
                 program.end()
             }
-            if ending != .exited(0) { Output.warn("the command of --\(flag) \(ending)") }
+            if ending == .exited(0) { return true }
+            Output.warn("the command of --\(flag) \(ending)")
         } catch {
             Output.warn("\(UpdateFailure(error).message)")
         }
+        return false
     }
 }

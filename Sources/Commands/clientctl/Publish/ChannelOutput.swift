@@ -57,12 +57,12 @@ enum ChannelOutput {
         -> [String]
     {
         let signed = "  signed by \(proposal.keyIds.map(names.name).joined(separator: " and "))"
-        guard proposal.missing > 0 else { return [signed] }
-        let keys = counted(proposal.missing, "more channel key")
-        return [
-            signed,
-            "  waits for \(keys): clientctl release approve \(proposal.shortID) --channel \(report.document.channel)",
-        ]
+        // Only the whole ID names the content.
+        let command = "clientctl release approve \(proposal.id) --channel \(report.document.channel)"
+        if proposal.missing > 0 {
+            return [signed, "  waits for \(counted(proposal.missing, "more channel key")): \(command)"]
+        }
+        return report.outcome == .dryRun ? [signed, "  would be published by: \(command)"] : [signed]
     }
 
     static func lines(_ report: ChannelReport, _ names: KeyNames = KeyNames()) -> [String] {

@@ -19,9 +19,10 @@ struct ReleaseProposals: ParsableCommand {
         abstract: "List the changes that wait for another person.",
         discussion: """
             A proposal is a channel file with too few signatures, in
-            FEED/proposals/NAME. No device accepts it. It shows who signed it, with the
-            labels of the keys in the trust root that --trust names, and why a proposal can
-            no longer be approved. `feed prune` removes proposals after 7 days.
+            FEED/proposals/NAME. No device with the trust root accepts it. It shows who
+            signed it, with the labels of the keys in the trust root that --trust names, and
+            why a proposal no longer continues its channel. `feed prune` removes proposals
+            after 7 days.
 
             Examples:
               clientctl release proposals --feed feed --trust trust.json
@@ -74,7 +75,7 @@ struct ReleaseProposals: ParsableCommand {
             "\(proposal.shortID)  channel \(proposal.channel), signed by \(signers.isEmpty ? "no channel key" : signers)\(age ?? "")"
         let state =
             proposal.refusal.map { "    \($0.code.rawValue): \($0.message)" }
-            ?? "    waits for \(counted(proposal.missing, "signature")): clientctl release approve \(proposal.shortID) --channel \(proposal.channel)"
+            ?? "    waits for \(counted(proposal.missing, "signature")): clientctl release approve \(proposal.id) --channel \(proposal.channel)"
         return [head] + proposal.changes.map { "    \($0)" } + [state]
     }
 }
@@ -84,18 +85,20 @@ struct ReleaseApprove: ChannelEditCommand {
         commandName: "approve",
         abstract: "Add your signature to a change that waits, and publish it when enough keys have signed.",
         discussion: """
-            Shows the difference between the channel file and the proposal. --dry-run shows
-            it and signs nothing. A proposal that builds on an older channel file, or that
-            was made for another feed, is refused.
+            Shows the difference between the channel file and the proposal. With --dry-run,
+            it writes nothing, and the start of the ID is enough. Without it, the whole ID
+            names the content that you have read. A proposal that builds on an older channel
+            file, or that was made for another feed, is refused. Needs the trust root
+            (--trust).
 
             Examples:
               clientctl release approve 7-3f9a0b1c2d3e --dry-run --feed feed \\
                 --channel stable --channel-key bob.key.pem --trust trust.json
-              clientctl release approve 7-3f9a0b1c2d3e --feed feed --channel stable \\
+              clientctl release approve ID --feed feed --channel stable \\
                 --channel-key bob.key.pem --trust trust.json
             """)
 
-    @Argument(help: "The ID of the proposal, as `release proposals` prints it, or its start.")
+    @Argument(help: "The ID of the proposal, as `release proposals` prints it. With --dry-run, its start is enough.")
     var id: String
 
     @OptionGroup var edit: ChannelEditOptions
@@ -111,9 +114,9 @@ struct ReleaseApprove: ChannelEditCommand {
         var difference: [String] = []
         if found.count == 1, let document = found[0].document {
             let before = try ChannelText.lines(of: ChannelText.document(of: channel, in: feed))
-            difference = DifferenceLine.lines(from: before, to: try ChannelText.lines(of: document)).map {
-                $0.map(Self.text) ?? "…"
-            }
+            let lines = DifferenceLine.lines(from: before, to: try ChannelText.lines(of: document))
+            difference = lines.map { $0.map(Self.text) ?? "…" }
+            if lines == [nil] { difference = [DifferenceLine.tooLong] }
         }
         try await edit.run(work(), difference: difference)
     }

@@ -134,7 +134,11 @@ package struct DifferenceLine: Sendable, Equatable {
     /// More lines than a channel file has. Beyond it, the texts are compared as a whole.
     private static let most = 4000
 
-    /// Returns the changed lines between two texts with some lines around them; nil for each gap between them.
+    /// The words for the difference of longer texts.
+    package static let tooLong =
+        "The channel file has more than \(most) lines, so the difference is not shown here. Compare the two files of the feed before you sign."
+
+    /// Returns the changed lines between two texts with some lines around them; nil for each gap between them, and only nil for long texts.
     package static func lines(from old: String, to new: String) -> [DifferenceLine?] {
         let (old, new) = (old.split(separator: "\n").map(String.init), new.split(separator: "\n").map(String.init))
         guard old.count <= most, new.count <= most else { return [nil] }

@@ -123,8 +123,8 @@ package struct ConsolePage: Sendable {
         let left = proposals.count - shown.count
         return [
             Markup(
-                "section", ["class": "card", "aria-label": "Waits for a second person"],
-                [Markup("h2", [:], ["Waits for a second person"])]
+                "section", ["class": "card", "aria-label": "Waits for another person"],
+                [Markup("h2", [:], ["Waits for another person"])]
                     + shown.flatMap { proposal($0, names, own: own) }
                     + (left > 0 ? [Markup("p", ["class": "quiet"], ["and \(left) more"])] : []))
         ]

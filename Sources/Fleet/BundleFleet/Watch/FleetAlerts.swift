@@ -20,6 +20,8 @@ package enum AlertKind: String, Sendable, CaseIterable {
 /// The problems of a fleet at one time: by kind, the subjects with their names. The problems of an absent kind are not known.
 package struct FleetProblems: Sendable {
     fileprivate var found: [AlertKind: [String: String]] = [:]
+    /// The devices of the roster.
+    fileprivate var devices: Set<String> = []
 
     package init() {}
 
@@ -38,6 +40,7 @@ package struct FleetProblems: Sendable {
                 }
             }
         }
+        devices = Set(rows.map(\.post.device))
         (found[.silent], found[.conflict]) = (silent, conflicts)
         // A release is one subject, however many devices block it.
         found[.blocked] = Dictionary(
@@ -119,10 +122,10 @@ package struct FleetAlert: Sendable, Equatable {
 
     private static func end(_ kind: AlertKind, _ count: Int) -> String {
         switch kind {
-        case .silent: "\(counted(count, "device")) no longer silent"
+        case .silent: "\(counted(count, "device")) \(count == 1 ? "is" : "are") no longer silent"
         case .blocked: "No device blocks \(counted(count, "release")) any longer"
         case .conflict: "No other key signs for \(counted(count, "device")) any longer"
-        case .expires: "\(counted(count, "channel")) signed again"
+        case .expires: "\(counted(count, "channel")) \(count == 1 ? "was" : "were") signed again"
         case .roster: "The roster can be read again"
         case .feed: "The feed can be read again"
         }
@@ -135,6 +138,8 @@ package struct FleetAlerts: Sendable {
     private let pause: Duration
     private var announced: [AlertKind: [String: String]] = [:]
     private var last: [AlertKind: Timestamp] = [:]
+    /// What was announced before the last alert of a kind.
+    private var before: [AlertKind: [String: String]] = [:]
 
     package init(pause: Duration) { self.pause = pause }
 
@@ -143,21 +148,29 @@ package struct FleetAlerts: Sendable {
         AlertKind.allCases.compactMap { kind in
             guard let present = problems.found[kind] else { return nil }
             let before = announced[kind] ?? [:]
+            // A device that was forgotten has not recovered.
+            func name(ofEnded subject: String) -> String? {
+                let isForgotten = [.silent, .conflict].contains(kind) && !problems.devices.contains(subject)
+                return before[subject].map { isForgotten ? "\($0) (forgotten)" : $0 }
+            }
             let began = present.keys.sorted().filter { subject in
                 guard let known = before[subject] else { return true }
                 // A channel that expires soon, and then has expired, is two changes.
                 return kind == .expires && known != present[subject]
             }.compactMap { present[$0] }
             let gone = before.keys.sorted().filter { present[$0] == nil }
-            let ended = kind == .expires ? gone : gone.compactMap { before[$0] }
+            let ended = kind == .expires ? gone : gone.compactMap(name(ofEnded:))
             if began.isEmpty && ended.isEmpty { return nil }
             if let last = last[kind], now >= last,
                 Duration.seconds(now.secondsSinceEpoch - last.secondsSinceEpoch) < pause
             {
                 return nil
             }
-            (announced[kind], last[kind]) = (present, now)
+            (announced[kind], last[kind], self.before[kind]) = (present, now, before)
             return FleetAlert(kind: kind, began: began, ended: ended, present: present.count)
         }
     }
+
+    /// Takes the last alert of a kind back, because nobody received it. The next one after the pause contains its changes.
+    package mutating func retract(_ kind: AlertKind) { announced[kind] = before[kind] }
 }

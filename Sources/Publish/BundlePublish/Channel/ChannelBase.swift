@@ -295,11 +295,6 @@ extension ChannelWriter {
         guard !options.devicesTrustNewKey, let present = base.document else { return }
         let dropped = Set(base.keyIds).subtracting(own)
         if dropped.isEmpty { return }
-        // Where several people sign, they take turns, and no device trusts one of them alone.
-        if case .root(let root)? = options.trust {
-            let trusted = root.root.trusted(for: .channel, at: options.clock)
-            if trusted.threshold > 1, dropped.isSubset(of: trusted.keys.map(\.id)) { return }
-        }
         for sequence in try ChannelHistory.sequences(of: name, in: location).reversed()
         where sequence < present.document.sequence {
             let path = Self.copyPath(of: name, sequence: sequence)

@@ -77,11 +77,11 @@ package struct ChannelEditor {
         try ChannelAuthority(in: feed, trust: options.trust, clock: options.clock)?.missing(after: options.signers) ?? 0
     }
 
-    /// Adds a signature to the proposal of `channel` whose ID is, or begins with, `id`, and publishes it if no signature is missing any
-    /// longer.
+    /// Adds a signature to the proposal of `channel` with this ID, and publishes it if no signature is missing any longer. The start of the ID
+    /// is enough for a dry run.
     package func approve(_ id: String, of channel: String) throws -> ChannelReport {
         try edit([channel]) { writer in
-            let proposal = try ChannelProposal.find(id, of: channel, in: feed)
+            let proposal = try ChannelProposal.find(id, of: channel, in: feed, byStart: options.isDryRun)
             let prepared = try writer.prepareApproval(of: proposal)
             if let present = prepared.base.document?.document {
                 try requireReleases(

@@ -29,7 +29,7 @@ package struct ChannelProposal: Sendable {
     /// The sequence and the digest of the content, so that nobody can approve other content than they have seen.
     package var id: String { Self.id(document.sequence, payloadSha256) }
 
-    /// The start of the ID, which is enough for commands.
+    /// The start of the ID, for messages.
     package var shortID: String { Self.short(id) }
 
     fileprivate static func short(_ id: String) -> String {
@@ -41,8 +41,12 @@ package struct ChannelProposal: Sendable {
     private init(_ record: FeedRecord, at path: String, of channel: String, in location: any FeedLocation) throws {
         let place = "\(location.address)/\(path)"
         do {
-            envelope = try ChannelFormat.envelope(parsing: record.bytes)
+            var envelope = try ChannelFormat.envelope(parsing: record.bytes)
+            // Each key counts once, by the ID that stays in the file.
+            var keyIds: Set<String> = []
+            envelope.signatures.removeAll { $0.keyId.map { !keyIds.insert($0).inserted } ?? true }
             document = try ChannelFormat.parse(envelope).claims
+            self.envelope = envelope
         } catch {
             throw UpdateFailure(
                 .manifestMalformed, subject: place,
@@ -110,21 +114,37 @@ package struct ChannelProposal: Sendable {
             found.sorted { (sequence($1), $0.channel, $0.id) < (sequence($0), $1.channel, $1.id) }.prefix(most))
     }
 
-    /// Returns the proposal of `channel` whose ID is, or begins with, `text`.
-    static func find(_ text: String, of channel: String, in location: any FeedLocation) throws -> ChannelProposal {
+    /// Returns the proposal of `channel` with the ID `text`. If nothing is signed, the start of the ID is enough: another proposal with the
+    /// same start can be made, so only the whole ID names the content that a person has read.
+    static func find(
+        _ text: String, of channel: String, in location: any FeedLocation, byStart: Bool
+    ) throws -> ChannelProposal {
         let shown = UntrustedName.display(text)
-        let found = try entries(of: channel, in: location).filter { $0.id.hasPrefix(text) && text.contains("-") }
-        if found.count == 1, let proposal = try found[0].read(in: location) { return proposal }
-        if found.isEmpty, let sequence = try published(text, of: channel, in: location) {
-            throw UpdateFailure(
-                .proposalOutdated, subject: "proposal \(shown)",
-                "The proposal \(shown) was published as sequence \(sequence) of channel \(channel). Nothing is left to approve."
-            )
+        func refused(_ problem: String) -> UpdateFailure {
+            UpdateFailure(
+                .usage, subject: "proposal \(shown)", "\(problem). `clientctl release proposals` lists them.")
         }
-        throw UpdateFailure(
-            .usage, subject: "proposal \(shown)",
-            (found.isEmpty ? "Channel \(channel) has no proposal \(shown)" : "Several proposals begin with \(shown)")
-                + ". `clientctl release proposals` lists them.")
+        let found = try entries(of: channel, in: location).filter { $0.id.hasPrefix(text) && text.contains("-") }
+        if found.count > 1 { throw refused("Several proposals of channel \(channel) begin with \(shown)") }
+        if let found = found.first {
+            if !byStart, found.id != text {
+                throw refused(
+                    "\(shown) is only the start of an ID. Give the whole ID of the proposal that you have read")
+            }
+            // Another person may have approved it in the meantime.
+            if let proposal = try found.read(in: location) { return proposal }
+        }
+        if let sequence = try published(text, of: channel, in: location) {
+            throw publishedFailure(shown, of: channel, as: sequence)
+        }
+        throw refused("Channel \(channel) has no proposal \(shown)")
+    }
+
+    fileprivate static func publishedFailure(_ id: String, of channel: String, as sequence: Int) -> UpdateFailure {
+        UpdateFailure(
+            .proposalOutdated, subject: "proposal \(id)",
+            "The proposal \(id) was published as sequence \(sequence) of channel \(channel). Nothing is left to approve."
+        )
     }
 
     /// Returns the sequence of the channel file that the proposal with this ID became; nil if there is none.
@@ -144,10 +164,17 @@ struct ChannelAuthority {
     let trusted: TrustedKeys
     let rootVersion: Int
 
-    /// Reads the feed's trust root, or that of `trust` if the feed has none. Returns nil without a trust root: one key is enough then.
+    /// Follows the trust root of `trust`. Without one, reads that of the feed, which anyone who can write to the feed can replace. Returns nil
+    /// without a trust root: one key is enough then.
     init?(in location: any FeedLocation, trust: TrustAnchor?, clock: Timestamp) throws {
-        var root = try FeedTrust(in: location, clock: clock)?.root
-        if root == nil, case .root(let given)? = trust { root = given.root }
+        var root: TrustRoot?
+        if case .root? = trust, let trust,
+            case .root(let newest) = try NewDevice(following: trust, in: location, clock: clock).anchor
+        {
+            root = newest.root
+        } else {
+            root = try FeedTrust(in: location, clock: clock)?.root
+        }
         guard let root else { return nil }
         trusted = root.trusted(for: .channel, at: clock)
         rootVersion = root.version
@@ -171,7 +198,9 @@ struct ChannelAuthority {
             return try ChannelVerifier.verify(
                 proposal.envelope, channel: proposal.channel, trusted: trusted.requiring(1)
             ).signers
-        } catch let failure as UpdateFailure where failure.code == .keyUnknown {
+        } catch let failure as UpdateFailure
+            where failure.code == .keyUnknown || proposal.envelope.signatures.isEmpty
+        {
             throw UpdateFailure(
                 .proposalForeign, subject: "proposal \(proposal.shortID)",
                 "The proposal \(proposal.shortID) of channel \(proposal.channel) has no signature of a channel key of trust root \(rootVersion). "
@@ -183,14 +212,19 @@ struct ChannelAuthority {
 /// Decides whether a proposal continues a channel file.
 enum ProposalRule: Equatable {
     case follows
+    /// The proposal is the channel file with this sequence.
+    case published(Int)
     /// The channel has this sequence, so the proposal builds on an older file.
     case outdated(Int)
     /// The proposal builds on a file that the channel never had.
     case foreign
 
+    /// Compares a proposal with the file that it should continue, whose digest is `digest`.
     static func judge(
-        _ document: ChannelDocument, onto present: ChannelDocument?, digest: SHA256Digest?
+        _ document: ChannelDocument, _ payloadSha256: SHA256Digest, onto present: ChannelDocument?,
+        digest: SHA256Digest?
     ) -> ProposalRule {
+        if let present, payloadSha256 == digest { return .published(present.sequence) }
         if let present, document.sequence <= present.sequence { return .outdated(present.sequence) }
         if let present, present.appId.map({ Array($0.utf8) }) != document.appId.map({ Array($0.utf8) }) {
             return .foreign
@@ -203,6 +237,8 @@ enum ProposalRule: Equatable {
         let (id, channel) = (proposal.shortID, proposal.channel)
         switch self {
         case .follows: return nil
+        case .published(let sequence):
+            return ChannelProposal.publishedFailure(id, of: channel, as: sequence)
         case .outdated(let sequence):
             return UpdateFailure(
                 .proposalOutdated, subject: "proposal \(id)",
@@ -231,6 +267,13 @@ extension ChannelWriter {
         let present = base.document
         try requireUntouchedHolds(proposal, after: present?.document)
         try requirePlausibleTime(of: name, issuedAt: document.issuedAt, after: present)
+        try requireOwnClock(proposal)
+        guard case .root? = options.trust else {
+            throw UpdateFailure(
+                .configInvalid, subject: "trust",
+                "Approving needs --trust with the trust root: without it, anyone who can write to the feed could say whose signatures "
+                    + "count.")
+        }
         guard let authority = try ChannelAuthority(in: location, trust: options.trust, clock: clock) else {
             throw UpdateFailure(
                 .configInvalid, subject: "\(location.address)",
@@ -260,7 +303,9 @@ extension ChannelWriter {
         }
         let bytes = envelope.document
         let size = try ChannelSize.require(bytes.count, of: name, adds: false)
-        let file = try verifyApproved(bytes, of: proposal, by: added, after: present, isComplete: missing == 0)
+        let file = try verifyApproved(
+            bytes, of: proposal, by: authority.trusted.requiring(keyIds.count), after: present, isComplete: missing == 0
+        )
         var report = ChannelReport(
             outcome: options.isDryRun ? .dryRun : .changed, document: document,
             previousSequence: present?.document.sequence, changes: document.changes(since: present?.document),
@@ -274,20 +319,57 @@ extension ChannelWriter {
             isProposal: missing > 0)
     }
 
-    /// Returns the channel file that the proposal continues. Throws if it continues another one.
+    /// Returns the channel file that the proposal continues. Throws if it continues another one, or if this publisher cannot see whether an
+    /// older file was put back.
     private func proposalBase(of proposal: ChannelProposal) throws -> ChannelBase {
-        let base = try withoutExpectation.base(of: proposal.channel, appId: proposal.document.appId)
+        var terms = options
+        // The reason why a proposal cannot be approved comes before an unexpected sequence.
+        (terms.expectedSequence, terms.firstSequence) = (nil, proposal.document.sequence)
+        let writer = ChannelWriter(location: location, options: terms)
+        let base = try writer.continuedBase(of: proposal)
         let present = base.document
         if let failure = ProposalRule.judge(
-            proposal.document, onto: present?.document, digest: present?.payloadSha256
+            proposal.document, proposal.payloadSha256, onto: present?.document, digest: present?.payloadSha256
         ).failure(of: proposal, in: location) {
             throw failure
         }
         try requireExpected(present, of: proposal.channel)
-        var creating = options
-        creating.firstSequence = proposal.document.sequence
-        try ChannelWriter(location: location, options: creating).requireChannel(proposal.channel, present: present)
+        try writer.requireChannel(proposal.channel, present: present)
         return base
+    }
+
+    /// Returns the newest copy if the proposal restores the channel from it, or else the channel file.
+    private func continuedBase(of proposal: ChannelProposal) throws -> ChannelBase {
+        let (name, previous) = (proposal.channel, proposal.document.previous)
+        let record = try Self.record(of: name, in: location)
+        let shown = try record.flatMap { try? ChannelFormat.envelope(parsing: $0.bytes) }
+            .map { try SHA256Digest.of($0.payload) }
+        if let previous, shown != previous, try Self.newestCopy(of: name, in: location)?.payloadSha256 == previous {
+            return try restoredBase(of: name).0
+        }
+        return try base(of: name, appId: proposal.document.appId)
+    }
+
+    /// Returns the content of the copy with the highest sequence, unverified; nil if there is none, or if it is damaged.
+    static func newestCopy(
+        of name: String, in location: any FeedLocation
+    ) throws -> (document: ChannelDocument, payloadSha256: SHA256Digest)? {
+        guard let sequence = try ChannelHistory.sequences(of: name, in: location).last,
+            let copy = try location.read(
+                copyPath(of: name, sequence: sequence), maximumBytes: ChannelFormat.maximumBytes),
+            let envelope = try? ChannelFormat.envelope(parsing: copy.bytes),
+            let document = try? ChannelFormat.parse(envelope).claims
+        else { return nil }
+        return (document, try SHA256Digest.of(envelope.payload))
+    }
+
+    /// Throws if the proposal was made ahead of this clock: a hold that follows it could have an earlier time.
+    private func requireOwnClock(_ proposal: ChannelProposal) throws {
+        guard proposal.document.issuedAt > options.clock.adding(.seconds(300)) else { return }
+        throw UpdateFailure(
+            .configInvalid, subject: "proposal \(proposal.shortID)",
+            "The proposal \(proposal.shortID) was made at \(proposal.document.issuedAt), and this clock says \(options.clock). Correct the wrong "
+                + "clock, and make the change again with --propose.")
     }
 
     /// Throws if a guard has held a release since the proposal was made: a newer channel file would end the hold.
@@ -307,16 +389,14 @@ extension ChannelWriter {
         }
     }
 
-    /// Verifies the approved file with the keys that were added.
+    /// Verifies the approved file with the channel keys that signed it.
     private func verifyApproved(
-        _ bytes: [UInt8], of proposal: ChannelProposal, by added: [Signer], after present: VerifiedChannelDocument?,
-        isComplete: Bool
+        _ bytes: [UInt8], of proposal: ChannelProposal, by trusted: TrustedKeys,
+        after present: VerifiedChannelDocument?, isComplete: Bool
     ) throws -> SignedChannel {
-        var terms = options
-        terms.signers = added
         do {
-            return try ChannelWriter(location: location, options: terms).verifySigned(
-                bytes, of: proposal.channel, after: present, isComplete: isComplete)
+            return try verifySigned(
+                bytes, of: proposal.channel, by: trusted, after: present, isComplete: isComplete)
         } catch let failure as UpdateFailure
             where failure.code == .expired && proposal.document.expires <= options.clock
         {
@@ -366,15 +446,14 @@ extension ProposalReading {
         let entries = try ChannelProposal.entries(of: channel, in: location)
         if entries.isEmpty { return [] }
         let authority = try ChannelAuthority(in: location, trust: trust, clock: clock)
-        return try entries.compactMap { entry in
+        return entries.compactMap { entry in
             do {
                 return try entry.read(in: location).map { try reading($0, authority, in: location) }
-            } catch let failure as UpdateFailure
-                where [.manifestMalformed, .proposalForeign].contains(failure.code)
-            {
+            } catch {
+                // One damaged file hides no other proposal.
                 return ProposalReading(
                     id: entry.id, shortID: ChannelProposal.short(entry.id), channel: entry.channel, document: nil,
-                    keyIds: [], missing: 0, changes: [], refusal: failure)
+                    keyIds: [], missing: 0, changes: [], refusal: UpdateFailure(error))
             }
         }
     }
@@ -384,9 +463,16 @@ extension ProposalReading {
     ) throws -> ProposalReading {
         let record = try ChannelWriter.record(of: proposal.channel, in: location)
         let envelope = record.flatMap { try? ChannelFormat.envelope(parsing: $0.bytes) }
-        let present = envelope.flatMap { try? ChannelFormat.parse($0).claims }
+        var present = envelope.flatMap { try? ChannelFormat.parse($0).claims }
+        var digest = try envelope.map { try SHA256Digest.of($0.payload) }
+        if digest != proposal.document.previous,
+            let copy = try ChannelWriter.newestCopy(of: proposal.channel, in: location),
+            copy.payloadSha256 == proposal.document.previous
+        {
+            (present, digest) = copy
+        }
         var refusal = ProposalRule.judge(
-            proposal.document, onto: present, digest: try envelope.map { try SHA256Digest.of($0.payload) }
+            proposal.document, proposal.payloadSha256, onto: present, digest: digest
         ).failure(of: proposal, in: location)
         var keyIds: [String] = []
         do {

@@ -234,14 +234,19 @@ extension ChannelWriter {
         try FeedRecalls(in: location).require(draft, after: present?.document)
         try requirePlausibleTime(of: name, issuedAt: options.issuedAt, after: present)
         let missing = try missingSignatures(of: name)
-        if missing == 0 { try requireKeptKeys(name, after: base, signing: options.signers.map(\.publicKey.id)) }
+        // Too few signatures are refused below, by a message that names --propose.
+        let authority = try ChannelAuthority(in: location, trust: options.trust, clock: options.clock)
+        if missing == 0, (try? authority?.missing(after: options.signers)) ?? 0 == 0 {
+            try requireKeptKeys(name, after: base, signing: options.signers.map(\.publicKey.id))
+        }
         var document = draft
         document.previous = present?.payloadSha256
         let bytes = try options.signers.sign(ChannelFormat.envelope(document)).document
         let known = Set(present?.document.releases.map(\.version) ?? [])
         let size = try ChannelSize.require(
             bytes.count, of: name, adds: !document.releases.allSatisfy { known.contains($0.version) })
-        let file = try verifySigned(bytes, of: name, after: present, isComplete: missing == 0)
+        let file = try verifySigned(
+            bytes, of: name, by: options.signers.trusted, after: present, isComplete: missing == 0)
         var report = ChannelReport(
             outcome: options.isDryRun ? .dryRun : .changed, document: document,
             previousSequence: present?.document.sequence, changes: changes,
@@ -333,13 +338,13 @@ extension ChannelWriter {
 
     /// Verifies the signed file as a device would. Devices refuse one that is not complete for its missing signatures alone.
     func verifySigned(
-        _ bytes: [UInt8], of name: String, after present: VerifiedChannelDocument?, isComplete: Bool
+        _ bytes: [UInt8], of name: String, by trusted: TrustedKeys, after present: VerifiedChannelDocument?,
+        isComplete: Bool
     ) throws -> SignedChannel {
         let envelope = try ChannelFormat.envelope(parsing: bytes)
-        let own = options.signers.trusted
-        let verified = try ChannelVerifier.verify(envelope, channel: name, trusted: own)
+        let verified = try ChannelVerifier.verify(envelope, channel: name, trusted: trusted)
         do {
-            try ChannelVerifier.requireFresh(verified, after: present, trusted: own, now: options.clock)
+            try ChannelVerifier.requireFresh(verified, after: present, trusted: trusted, now: options.clock)
         } catch let failure as UpdateFailure where failure.code == .expired {
             throw UpdateFailure(
                 .expired, subject: failure.subject,
@@ -359,7 +364,8 @@ extension ChannelWriter {
         } catch let failure as UpdateFailure where failure.code == .signatureInvalid {
             throw UpdateFailure(
                 failure.code, subject: failure.subject,
-                "\(failure.message) With --propose, the change waits in the feed for another person.")
+                "\(failure.message) With --propose, where the command has it, the change waits in the feed for another person."
+            )
         }
     }
 
@@ -402,7 +408,7 @@ extension ChannelWriter {
             throw UpdateFailure(
                 .configInvalid, subject: path,
                 "Another person proposed the same change at the same time. Approve it: `clientctl release approve "
-                    + "\(report.proposal?.shortID ?? "") --channel \(report.document.channel)`.")
+                    + "\(report.proposal?.id ?? "") --channel \(report.document.channel)`.")
         }
         return report
     }
