@@ -21,8 +21,8 @@ struct FleetWatch: AsyncParsableCommand, RequiringCommand {
             The command runs without a shell, for at most 30s, with ALERT_KIND (silent,
             blocked, conflict, expires, roster or feed), ALERT_STATE (began, ended or
             changed), ALERT_COUNT (the problems of the kind) and ALERT_TEXT (a sentence).
-            If it fails, it runs again after the time of --quiet. SIGTERM and Ctrl-C end the
-            watch.
+            If it fails, it runs again after the time of --quiet. SIGTERM and Ctrl-C end
+            the watch.
 
             Examples:
               clientctl fleet watch --roster /var/lib/clientctl/roster.db \\

@@ -20,9 +20,9 @@ struct ReleaseProposals: ParsableCommand {
         discussion: """
             A proposal is a channel file with too few signatures, in
             FEED/proposals/NAME. No device with the trust root accepts it. It shows who
-            signed it, with the labels of the keys in the trust root that --trust names, and
-            why a proposal no longer continues its channel. `feed prune` removes proposals
-            after 7 days.
+            signed it, with the labels of the keys in the trust root of --trust, and why a
+            proposal no longer continues its channel. `feed prune` removes proposals after
+            7 days.
 
             Examples:
               clientctl release proposals --feed feed --trust trust.json
@@ -87,9 +87,9 @@ struct ReleaseApprove: ChannelEditCommand {
         discussion: """
             Shows the difference between the channel file and the proposal. With --dry-run,
             it writes nothing, and the start of the ID is enough. Without it, the whole ID
-            names the content that you have read. A proposal that builds on an older channel
-            file, or that was made for another feed, is refused. Needs the trust root
-            (--trust).
+            names the content that you have read. A proposal that builds on an older
+            channel file, or that was made for another feed, is refused. Needs the trust
+            root (--trust).
 
             Examples:
               clientctl release approve 7-3f9a0b1c2d3e --dry-run --feed feed \\
