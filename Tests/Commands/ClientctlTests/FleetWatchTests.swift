@@ -129,7 +129,6 @@ import Testing
             (["--roster", database, "--on-alert", "no-such-program"], "was not found"),
             (["--roster", database, "--check-interval", "0s"], "check-interval"),
             (["--roster", database, "--feed", site.feed], "--channel"), ([], "--roster"),
-            (["--roster", database, "--channel", "stable"], "Missing --feed"),
             (["--roster", "/nowhere/roster.db"], "/nowhere/roster.db"),
         ] as [([String], String)] {
             let ending = try Clientctl.run(["fleet", "watch"] + more)

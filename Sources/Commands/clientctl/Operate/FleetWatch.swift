@@ -75,13 +75,7 @@ struct FleetWatch: AsyncParsableCommand, RequiringCommand {
     }
 
     private func watchedChannel() throws -> WatchedChannel? {
-        guard let feed else {
-            if CommandLineFlags.containAny(of: "channel", "trust", "expires-within") {
-                throw ValidationError(
-                    "Missing --feed, which has the channel of --channel, --trust and --expires-within.")
-            }
-            return nil
-        }
+        guard let feed else { return nil }
         let channel = try FlagValue.required(channel, of: "channel")
         try ChannelView.requireName(channel)
         _ = try Wiring.location(at: feed, reading)
