@@ -170,7 +170,7 @@ package final class RosterSender: Sendable {
         }
     }
 
-    /// Sends the present state with a timeout of `limit`. Sends nothing before the device has its identity. Throws `UpdateFailure` if the host has pinned another key.
+    /// Sends the present state, with a timeout of `limit` for each of at most two requests. Sends nothing before the device has its identity. Throws `UpdateFailure` if the host has pinned another key.
     package func send(within limit: Duration) async throws {
         var condition = plan.withLock(\.now)
         condition.isOutsideWindows = windows?.isOpen(at: .now) == false
