@@ -163,7 +163,7 @@ private actor ConsoleHost: ConsolePages {
             let read = try await feed(withCourses: true)
             var troubles = read.troubles
             let inventory = await reading(&troubles, "The roster cannot be read.") {
-                try await self.list()?.inventory?.text
+                try await self.access?.inventory(at: .now)?.text
             }
             let proposals = await reading(&troubles, "The proposals cannot be read.") { try self.proposals() }
             html = page.overview(
@@ -362,7 +362,8 @@ private actor ConsoleHost: ConsolePages {
 
     /// Returns how many devices of the roster a percentage is for; nil for other changes, and without a roster.
     private func reach(_ action: ConsoleAction, _ document: ChannelDocument, _ version: String?) async -> String? {
-        guard [.rollout, .ramp].contains(action), let total = try? await list()?.inventory?.devices, total > 0,
+        guard [.rollout, .ramp].contains(action), let total = try? await access?.inventory(at: .now)?.devices,
+            total > 0,
             let release = document.releases.first(where: { "\($0.version)" == version })
         else { return nil }
         return

@@ -75,11 +75,14 @@ enum RosterAccess {
     func list(
         _ filter: RosterFilter, expecting expected: ExpectedDevices? = nil, at now: Timestamp
     ) async throws -> List {
-        var list = try await rows(filter, at: now)
+        var list = List(rows: [])
         switch self {
         case .file(let path):
-            list.inventory = try RosterFile(path, isReadOnly: true).inventory(expecting: expected, at: now)
+            list.inventory = try RosterFile(path, isReadOnly: true)
+                .inventory(expecting: expected, at: now, selecting: filter) { list.rows.append($0) }
+            list.rows = list.rows.placed(at: now)
         case .host:
+            list = try await rows(filter, at: now)
             guard let expected else { break }
             let all = try await filter == RosterFilter() ? list : rows(RosterFilter(), at: now)
             var inventory = RosterInventory(expecting: expected)
@@ -87,6 +90,14 @@ enum RosterAccess {
             list.inventory = inventory
         }
         return list
+    }
+
+    /// Returns the inventory of the whole roster; nil if a host of an earlier clientctl did not send it.
+    func inventory(at now: Timestamp) async throws -> RosterInventory? {
+        switch self {
+        case .file(let path): try RosterFile(path, isReadOnly: true).inventory(expecting: nil, at: now)
+        case .host: try await part(RosterFilter(), at: now).list.inventory
+        }
     }
 
     private func rows(_ filter: RosterFilter, at now: Timestamp) async throws -> List {

@@ -10,6 +10,7 @@ package struct RosterFile: Sendable {
     private let path: String
     /// Whether the file has the table of pictures, which an earlier clientctl did not create.
     let hasPictures: Bool
+    private let hasReleases: Bool
     /// The columns of a row. A file that is only read may lack those that an earlier clientctl did not create.
     private let selection: String
 
@@ -26,6 +27,7 @@ package struct RosterFile: Sendable {
             }
             if isReadOnly {
                 hasPictures = try Self.hasTable("pictures", in: database)
+                hasReleases = try Self.hasTable("releases", in: database)
                 selection = try Self.selection(in: database)
                 return
             }
@@ -33,7 +35,7 @@ package struct RosterFile: Sendable {
             try database.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -4096;")
             if found == 0 { try database.run(Self.schema) }
             try Self.upgrade(database)
-            hasPictures = true
+            (hasPictures, hasReleases) = (true, true)
             selection = try Self.selection(in: database)
         } catch let failure as SQLiteFailure {
             throw UpdateFailure(
@@ -88,12 +90,6 @@ package struct RosterFile: Sendable {
     private static func selection(in database: SQLite) throws(SQLiteFailure) -> String {
         var columns = [Self.columns, "key"]
         for (column, _) in added { columns.append(try has(column, in: database) ? column : "NULL") }
-        let hasReleases = try hasTable("releases", in: database)
-        for value in ["newest", "since"] {
-            columns.append(
-                hasReleases
-                    ? "(SELECT r.\(value) FROM releases r WHERE r.channel = ifnull(devices.channel, ''))" : "NULL")
-        }
         let hasPictures = try hasTable("pictures", in: database)
         for kind in PicturePost.Kind.allCases {
             columns.append(
@@ -182,7 +178,9 @@ package struct RosterFile: Sendable {
     /// Records the time for each reason that the device did not have before.
     private func noteReasons(of device: String, at now: Timestamp) throws(SQLiteFailure) {
         var row: RosterRow?
-        try database.query("SELECT \(selection) FROM devices WHERE device = ?", [.text(device)]) { row = Self.row($0) }
+        try database.query("SELECT \(selection) FROM devices WHERE device = ?", [.text(device)]) {
+            row = Self.row($0, [:])
+        }
         guard let row else { return }
         var began: [String: Timestamp] = [:]
         for reason in row.reasons(at: now) where reason.kind != .silent {
@@ -348,10 +346,11 @@ package struct RosterFile: Sendable {
         _ filter: RosterFilter, at now: Timestamp, after device: String?, limit: Int
     ) throws(SQLiteFailure) -> [RosterRow] {
         let (which, values) = Self.condition(filter, at: now, after: device)
+        let newest = try newest()
         var rows: [RosterRow] = []
         try database.query(
             "SELECT \(selection) FROM devices\(which) ORDER BY device LIMIT \(limit)", values
-        ) { if let row = Self.row($0) { rows.append(row) } }
+        ) { if let row = Self.row($0, newest) { rows.append(row) } }
         return rows
     }
 
@@ -380,15 +379,29 @@ package struct RosterFile: Sendable {
     func row(of device: String) throws -> RosterRow? {
         var row: RosterRow?
         try readable {
+            let newest = try newest()
             try database.query("SELECT \(selection) FROM devices WHERE device = ?", [.text(device)]) {
-                row = Self.row($0)
+                row = Self.row($0, newest)
             }
         }
         return row
     }
 
+    /// Returns the newest release of each channel.
+    private func newest() throws(SQLiteFailure) -> [String: RosterRow.NewestRelease] {
+        var newest: [String: RosterRow.NewestRelease] = [:]
+        if !hasReleases { return newest }
+        try database.query("SELECT channel, newest, since FROM releases", []) { row in
+            guard let version = try? SemanticVersion(parsing: row.text(1)) else { return }
+            newest[row.text(0)] = RosterRow.NewestRelease(version: version, since: Timestamp(clamping: row.number(2)))
+        }
+        return newest
+    }
+
     /// Returns the row of the database as a value; nil for a row that another program wrote.
-    private static func row(_ row: borrowing SQLite.SQLRow) -> RosterRow? {
+    private static func row(
+        _ row: borrowing SQLite.SQLRow, _ newest: [String: RosterRow.NewestRelease]
+    ) -> RosterRow? {
         guard let state = RosterPost.ClientState(rawValue: row.text(4)) else { return nil }
         let post = RosterPost(
             device: row.text(0), name: row.text(1), state: state, program: row.text(15), interval: row.number(16),
@@ -402,18 +415,15 @@ package struct RosterFile: Sendable {
             findings: row.text(14).split(separator: " ").map(String.init),
             groups: row.text(26).split(separator: " ").map(String.init),
             tags: row.text(27).split(separator: " ").map(String.init), failure: row.optionalText(28))
-        let newest = row.optionalText(29).flatMap { try? SemanticVersion(parsing: $0) }.map {
-            RosterRow.NewestRelease(version: $0, since: Timestamp(clamping: row.number(30)))
-        }
         return RosterRow(
             post: post, seen: Timestamp(clamping: row.number(17)), first: Timestamp(clamping: row.number(18)),
             since: Timestamp(clamping: row.number(19)),
             conflict: row.optionalNumber(20).map { Timestamp(clamping: $0) }, conflicts: row.number(21),
             key: row.text(22), refusedKey: row.optionalText(23),
             older: row.optionalNumber(24).map { Timestamp(clamping: $0) },
-            began: row.optionalText(25).map(began) ?? [:], newest: newest,
-            pictured: row.optionalNumber(31).map { Timestamp(clamping: $0) },
-            failurePictured: row.optionalNumber(32).map { Timestamp(clamping: $0) })
+            began: row.optionalText(25).map(began) ?? [:],
+            newest: newest[post.channel ?? ""], pictured: row.optionalNumber(29).map { Timestamp(clamping: $0) },
+            failurePictured: row.optionalNumber(30).map { Timestamp(clamping: $0) })
     }
 
     /// The numbers of devices by version and state, the largest first.

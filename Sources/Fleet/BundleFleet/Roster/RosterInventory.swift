@@ -68,7 +68,9 @@ package struct RosterInventory: Sendable, Equatable {
     package mutating func add(_ row: RosterRow, at now: Timestamp) {
         devices += 1
         versions[row.post.runs ?? "", default: 0] += 1
-        for name in [ExpectedDevices.trimmed(row.post.name), row.post.device, row.target] { missing?.remove(name) }
+        if missing?.isEmpty == false {
+            for name in [ExpectedDevices.trimmed(row.post.name), row.post.device, row.target] { missing?.remove(name) }
+        }
         let reasons = row.reasons(at: now)
         for group in RosterGroup.allCases where row.isIn(group, at: now, reasons) { groups[group, default: 0] += 1 }
         guard let newest = row.newest else { return }
@@ -167,15 +169,22 @@ extension RosterInventory {
 }
 
 extension RosterFile {
-    /// Returns the inventory of the whole roster, and calls `body` with each device.
+    /// Returns the inventory of the whole roster, and calls `body` with each device that `filter` selects.
     package func inventory(
-        expecting expected: ExpectedDevices?, at now: Timestamp, _ body: (RosterRow) -> Void = { _ in }
+        expecting expected: ExpectedDevices?, at now: Timestamp, selecting filter: RosterFilter = RosterFilter(),
+        _ body: (RosterRow) -> Void = { _ in }
     ) throws -> RosterInventory {
         var inventory = RosterInventory(expecting: expected)
         try each(RosterFilter(), at: now) { row in
             inventory.add(row, at: now)
-            body(row)
+            if filter.isByGroup && filter.includes(row, at: now) { body(row) }
             return true
+        }
+        if !filter.isByGroup {
+            try each(filter, at: now) { row in
+                body(row)
+                return true
+            }
         }
         return inventory
     }
@@ -184,6 +193,7 @@ extension RosterFile {
 extension [RosterRow] {
     /// The devices with those first that need attention, then by name.
     package func placed(at now: Timestamp) -> [RosterRow] {
-        map { ($0, $0.place(at: now)) }.sorted { $0.1 < $1.1 }.map(\.0)
+        let places = map { $0.place(at: now) }
+        return indices.sorted { places[$0] < places[$1] }.map { self[$0] }
     }
 }

@@ -66,7 +66,8 @@ package struct RosterReason: Sendable, Equatable {
         list.addCheck(row.post)
         list.addScreen(row.post)
         for finding in row.post.findings { list.add(finding: finding, of: row.post) }
-        return Kind.allCases.flatMap { kind in list.found.filter { $0.kind == kind } }.map { reason in
+        // Reasons of one kind stay in the order in which they were added.
+        return list.found.sorted { $0.kind < $1.kind }.map { reason in
             var reason = reason
             reason.since = reason.kind == .silent ? row.seen : row.began[reason.key]
             return reason

@@ -234,6 +234,7 @@ package enum RosterRule {
 
     /// Returns the last blocked version that is newer than the client that runs.
     static func newestBlocked(_ post: RosterPost) -> String? {
+        if post.blocked.isEmpty { return nil }
         let runs = version(post.runs)
         return post.blocked.last { text in
             guard let runs, let blocked = version(text) else { return true }
@@ -245,18 +246,23 @@ package enum RosterRule {
         text.flatMap { try? SemanticVersion(parsing: $0) }
     }
 
+    /// Compares the version that runs with `newest`; nil if it has no order. Most devices run `newest`, whose text is the same.
+    private static func isOlder(_ post: RosterPost, than newest: SemanticVersion) -> Bool? {
+        post.runs == newest.description ? false : version(post.runs).map { $0 < newest }
+    }
+
     /// The states of a client that can be the newest release: the version of a seed is that of the shell.
     private static let running: Set<RosterPost.ClientState> = [.good, .trial]
 
     /// Returns whether the device runs `newest` or a newer version, which did not fail.
     static func has(_ post: RosterPost, _ newest: SemanticVersion) -> Bool {
-        running.contains(post.state) && version(post.runs).map { $0 >= newest } == true
+        running.contains(post.state) && isOlder(post, than: newest) == false
     }
 
     /// Returns whether the device runs nothing, its seed, a version that failed, or an older version than `newest`. The versions of
     /// Meteor have no order.
     static func isBehind(_ post: RosterPost, _ newest: SemanticVersion) -> Bool {
-        !running.contains(post.state) || version(post.runs).map { $0 < newest } == true
+        !running.contains(post.state) || isOlder(post, than: newest) == true
     }
 
     /// Returns the highest release of a channel that devices may install without a group; nil if there is none.

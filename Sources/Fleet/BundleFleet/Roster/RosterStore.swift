@@ -223,15 +223,7 @@ package actor RosterStore {
                 best.append(row)
                 if best.count == 4 * RosterPage.most { best = Array(best.placed(at: time).prefix(RosterPage.most)) }
             }
-            let inventory = try file.inventory(expecting: expected, at: time) { row in
-                if filter.isByGroup && filter.includes(row, at: time) { add(row) }
-            }
-            if !filter.isByGroup {
-                try file.each(filter, at: time) { row in
-                    add(row)
-                    return true
-                }
-            }
+            let inventory = try file.inventory(expecting: expected, at: time, selecting: filter, add)
             let page = RosterPage(
                 filter: filter, rows: Array(best.placed(at: time).prefix(RosterPage.most)), total: total,
                 inventory: inventory, clock: time)

@@ -84,28 +84,34 @@ package enum LoopbackPort {
 
     /// Returns the users of connections from the port `client` to `port`, from a table in the format of proc_net_tcp(5).
     static func users(from client: Int, to port: Int, in table: String) -> [uid_t] {
-        table.split(separator: "\n").compactMap { line in
-            let words = line.split(separator: " ")
-            guard words.count > 9 else { return nil }
-            let ports = words[1...2].map { $0.split(separator: ":").last.flatMap { Int($0, radix: 16) } }
-            return ports == [client, port] ? uid_t(words[7]) : nil
+        // Each request of a browser reads this table, which has a line for every connection of the system.
+        let ends = [client, port].map { ":" + format($0, digits: 4) }
+        return table.utf8.split(separator: UInt8(ascii: "\n")).compactMap { line in
+            let words = line.split(separator: UInt8(ascii: " "), maxSplits: 9)
+            guard words.count > 9, words[1].suffix(5).elementsEqual(ends[0].utf8),
+                words[2].suffix(5).elementsEqual(ends[1].utf8)
+            else { return nil }
+            return uid_t(Substring(words[7]))
         }
     }
 
     /// Returns whether a socket that is bound to `address`, in the hexadecimal words of proc_net_tcp(5), accepts connections to 127.0.0.1.
     private static func reachesLoopback(_ address: Substring) -> Bool {
-        let loopback = format(in_addr_t(INADDR_LOOPBACK).bigEndian)
-        let mapped = String(repeating: "0", count: 16) + format(UInt32(0xFFFF).bigEndian) + loopback
+        let loopback = format(in_addr_t(INADDR_LOOPBACK).bigEndian, digits: 8)
+        let mapped = String(repeating: "0", count: 16) + format(UInt32(0xFFFF).bigEndian, digits: 8) + loopback
         return address.allSatisfy { $0 == "0" } || address == loopback || address == mapped
     }
 
-    private static func format(_ word: UInt32) -> String {
-        let text = String(word, radix: 16, uppercase: true)
-        return String(repeating: "0", count: 8 - text.count) + text
+    private static func format(_ number: some BinaryInteger, digits: Int) -> String {
+        let text = String(number, radix: 16, uppercase: true)
+        return String(repeating: "0", count: max(0, digits - text.count)) + text
     }
 
+    /// Returns the text of a file in `/proc`, whole: connections of other users must not hide one at its end.
     private static func text(_ path: String) -> String {
-        (try? File.open(reading: path).head(1 << 20)).map { String(decoding: $0, as: UTF8.self) } ?? ""
+        var bytes: [UInt8] = []
+        _ = try? File.open(reading: path).forEachBlock { bytes += $0 }
+        return String(decoding: bytes, as: UTF8.self)
     }
 
     private static func names(_ folder: String) -> [String] { (try? Directory.open(folder).list()) ?? [] }

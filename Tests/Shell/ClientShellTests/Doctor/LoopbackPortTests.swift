@@ -26,6 +26,21 @@ struct LoopbackPortTests {
         #expect(LoopbackPort.users(of: 12000, in: table) == expected)
     }
 
+    @Test func `finds the user of a connection by both of its ports`() {
+        func connection(_ ends: String, user: Int) -> String {
+            "9999: \(ends) 01 00000000:00000000 00:00000000 00000000  \(user)        0 4711 1 0000 20 4 30 10 -1\n"
+        }
+        let others = (0..<20_000).map { number in
+            connection("0100007F:2EE0 0100007F:\(String(1024 + number, radix: 16, uppercase: true))", user: 7)
+        }
+        let table =
+            Self.head + others.joined() + connection("0100007F:FFFE 0100007F:2EE0", user: 1000)
+            + connection("0000000000000000FFFF00000100007F:0050 0000000000000000FFFF00000100007F:2EE0", user: 33)
+        #expect(LoopbackPort.users(from: 0xFFFE, to: 12000, in: table) == [1000])
+        #expect(LoopbackPort.users(from: 0x50, to: 12000, in: table) == [33])
+        #expect(LoopbackPort.users(from: 12000, to: 0xFFFE, in: table) == [])
+    }
+
     @Test func `finds no user in a damaged table`() {
         #expect(LoopbackPort.users(of: 12000, in: "") == [])
         #expect(LoopbackPort.users(of: 12000, in: "a b c\n0: : 0 0A 0 0 0 0 0 0\n0: 0100007F 0 0A 0 0 0 x 0 0\n") == [])
