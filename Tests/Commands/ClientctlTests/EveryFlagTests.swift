@@ -371,6 +371,8 @@ import Testing
         "prompt", "verify-on-launch", "json", "device-id", "accept-clock", "devices-trust-new-key", "single-writer",
         // `PublisherStateTests` covers this flag.
         "publisher-state",
+        // `OutputDetailTests` covers these flags: a command without a request or a result prints the same.
+        "verbose", "quiet",
     ]
     /// Flags of single commands without a visible effect: a rejected token hides them, or a guard without an engine
     /// edits nothing.

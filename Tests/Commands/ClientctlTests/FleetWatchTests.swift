@@ -35,7 +35,8 @@ import Testing
     private func watch(_ more: [String], hook: String? = nil) throws -> Program {
         let write = hook ?? "sh -c 'echo \"$ALERT_KIND $ALERT_STATE $ALERT_COUNT $ALERT_TEXT\" >>\(news)'"
         return try Program(
-            [Clientctl.path, "fleet", "watch", "--check-interval", "1s", "--quiet", "1s", "--on-alert", write] + more,
+            [Clientctl.path, "fleet", "watch", "--check-interval", "1s", "--alert-pause", "1s", "--on-alert", write]
+                + more,
             environment: Clientctl.environment())
     }
 

@@ -96,6 +96,7 @@ import Testing
         (["release", "yank", "--version", "1.0.0"], "Did you mean recall?"),
         (["release", "rollout", "5%", "--key", "x"], "Unknown option '--key'. Did you mean '--channel-key'?"),
         (["release", "rollout", "5%", "--to", "x"], "Unknown option '--to'. `clientctl release rollout --help` lists"),
+        (["install", "--store", "s", "--key", "key.pub.pem"], "Unknown option '--key'. Did you mean '--trust'?"),
         (["publish", "dist", "--verison", "1"], "Unknown option '--verison'. Did you mean '--version'?"),
         (
             ["keys", "generate", "--out", "a.key.pem"],

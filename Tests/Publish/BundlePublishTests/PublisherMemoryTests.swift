@@ -225,6 +225,51 @@ import Testing
         #expect(try renew(old, restored: true).document.sequence == 6)
     }
 
+    /// Replaces the state by that of a publisher that stopped after it meant to write a file with the digest `payload`, or the recorded
+    /// one.
+    private func interrupt(payload: String? = nil) throws {
+        let name = try #require(TreeSnapshot(of: state).files.keys.first)
+        var object = try #require(
+            JSONScanner.parse(contents(ofFile: "\(state)/\(name)"), maximumBytes: 1 << 20).objectValue)
+        var entry = try #require(object["entries"]?.arrayValue?.first?.objectValue)
+        #expect(entry["isIntended"] == nil)
+        (entry["earlier"], entry["isIntended"]) = (.array([]), .bool(true))
+        if let payload { entry["payloadSha256"] = .string(payload) }
+        object["entries"] = .array([.object(entry)])
+        try workspace.folder.write(JSONWriter.bytes(of: .object(object)), to: "state/\(name)")
+    }
+
+    @Test func `a publisher that stopped before it recorded its first file recognizes the file`() throws {
+        try apply(.renew)
+        var careful = terms()
+        careful.requiresComparison = true
+        try interrupt()
+        #expect(try apply(.renew, careful).document.sequence == 3)
+        #expect(try apply(.renew, careful).document.sequence == 4)
+        // The feed has another file than the one that it meant to write.
+        try interrupt(payload: String(repeating: "0", count: 64))
+        let refused = workspace.refusal { try apply(.renew, careful) }
+        #expect(refused?.code == .configInvalid)
+        #expect(refused?.message.contains("has not changed the channel before") == true)
+    }
+
+    @Test func `a publisher that stopped before its first file reached the feed creates the channel`() throws {
+        try apply(.renew)
+        try interrupt(payload: String(repeating: "0", count: 64))
+        try workspace.location.remove("channels/stable.json")
+        for sequence in 1...2 { try workspace.location.remove("channels/stable/\(sequence).json") }
+        let other = try Workspace()
+        try other.put(other.document("1.0.0", name: "beta"), by: [workspace.channel])
+        var terms = self.terms()
+        (terms.requiresComparison, terms.firstSequence) = (true, 1)
+        _ = try workspace.location.create(
+            "channels/beta.json", with: .bytes(contents(ofFile: "\(other.feed)/channels/beta.json")))
+        let made = try workspace.editor(terms).promote(
+            workspace.version("1.0.0"), from: "beta", to: "stable", rollout: nil)
+        #expect(made.document.sequence == 1)
+        #expect(try apply(.renew, terms).document.sequence == 2)
+    }
+
     /// Replaces the state by that of version 0.9.0, with `feed` as the address that it recorded.
     private func downgradeState(recording feed: String) throws {
         let name = try #require(TreeSnapshot(of: state).files.keys.first)

@@ -35,4 +35,13 @@ package struct KeyNames: Sendable {
 
     /// Returns the label of a key, or its ID.
     package func name(of id: String) -> String { label(of: id) ?? UntrustedName.display(id) }
+
+    /// Returns the label of a key, or the beginning of its ID.
+    package func shortName(of id: String) -> String { label(of: id) ?? Self.beginning(of: id) }
+
+    /// Returns the beginning of a key's ID.
+    package static func beginning(of id: String) -> String {
+        let shown = UntrustedName.display(id)
+        return "\(shown.prefix(12))\(shown.utf8.count > 12 ? "…" : "")"
+    }
 }

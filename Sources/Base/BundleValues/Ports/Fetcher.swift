@@ -258,7 +258,7 @@ extension FetchError: CustomStringConvertible {
         case .redirectRefused(let from, let to, let reason):
             "\(from.shown) redirects to \(to), which is refused: \(reason). Configure the final address instead."
         case .tlsFailed(let url, let reason):
-            "\(url.shown) has no trusted connection: \(reason). Check the certificate, the CA file and the clock."
+            "\(url.shown) has no trusted connection: \(reason). Check the address, the certificate, the CA file and the clock."
         case .fileMissing(let url): "\(url.shown) does not exist. Check the path."
         case .filePermission(let url): "\(url.shown) may not be read. Check its permissions and those of its folders."
         case .exhausted(let url, let reason):

@@ -279,7 +279,7 @@ private actor ConsoleHost: ConsolePages {
     /// Returns the sentences about the signers of a change.
     private func signing(_ report: ChannelReport, _ names: KeyNames) -> [String] {
         func list(_ ids: [String]) -> String {
-            ids.map { names.label(of: $0) ?? "\($0.prefix(12))…" }.joined(separator: " and ")
+            ids.map(names.shortName).joined(separator: " and ")
         }
         guard let proposal = report.proposal else { return ["You sign as \(list(role?.keyIds ?? []))."] }
         let signed = "Signed by \(list(proposal.keyIds))."
@@ -315,7 +315,8 @@ private actor ConsoleHost: ConsolePages {
         return ConsoleQuestion(
             action, fields,
             command: Self.line(action.words(given), (proposes(command) ? ["--propose"] : []) + asked.words(sequence)),
-            changes: report.changes.isEmpty ? ["Nothing changes: the channel already says so."] : report.changes,
+            changes: report.changes.isEmpty
+                ? ["Nothing changes: the channel file has this content already."] : report.changes,
             warnings: report.warnings + (difference == [nil] ? [DifferenceLine.tooLong] : []), difference: difference,
             signing: report.changes.isEmpty ? [] : signing(report, try edit.names()),
             reach: await reach(action, report.document, given["version"]),

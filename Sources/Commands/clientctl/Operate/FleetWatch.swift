@@ -15,14 +15,14 @@ struct FleetWatch: AsyncParsableCommand, RequiringCommand {
             change: a device became silent, or is back; devices blocked a release after
             failed starts; another key signs the messages of a device; the channel expires
             soon; the roster or the feed cannot be read. Several changes of one kind are
-            one message, and a kind has at most one message in the time of --quiet. The
-            first messages are about the problems that exist at the start.
+            one message, and two messages of one kind are at least --alert-pause apart.
+            The first messages are about the problems that exist at the start.
 
             The command runs without a shell, for at most 30s, with ALERT_KIND (silent,
             blocked, conflict, expires, roster or feed), ALERT_STATE (began, ended or
             changed), ALERT_COUNT (the problems of the kind) and ALERT_TEXT (a sentence).
-            If it fails, it runs again after the time of --quiet. SIGTERM and Ctrl-C end
-            the watch.
+            If it fails, it runs again after --alert-pause. SIGTERM and Ctrl-C end the
+            watch.
 
             Examples:
               clientctl fleet watch --roster /var/lib/clientctl/roster.db \\
@@ -39,7 +39,7 @@ struct FleetWatch: AsyncParsableCommand, RequiringCommand {
     var checkInterval: String?
 
     @Option(help: ArgumentHelp("Shortest time between two messages of one kind. (default: 10m)", valueName: "duration"))
-    var quiet: String?
+    var alertPause: String?
 
     @Option(help: ArgumentHelp("Feed whose channel is watched, too: \(LocationAddress.forms).", valueName: "place"))
     var feed: String?
@@ -65,7 +65,7 @@ struct FleetWatch: AsyncParsableCommand, RequiringCommand {
         )
         // A host can be away for a time, but a database that is not there is a wrong path.
         if case .file = watch.access { _ = try await watch.access.list(RosterFilter(), at: .now) }
-        let alerts = FleetAlerts(pause: try PublishTime.duration(quiet, of: "quiet") ?? .seconds(600))
+        let alerts = FleetAlerts(pause: try PublishTime.duration(alertPause, of: "alert-pause") ?? .seconds(600))
         let signals = StopSignals()
         await withTaskGroup { group in
             group.addTask { await watch.run(alerts) }
@@ -75,7 +75,14 @@ struct FleetWatch: AsyncParsableCommand, RequiringCommand {
     }
 
     private func watchedChannel() throws -> WatchedChannel? {
-        guard let feed else { return nil }
+        guard let feed else {
+            // As a setting, the channel is for other commands, too.
+            if CommandLineFlags.contain("channel") {
+                throw ValidationError(
+                    "--channel needs --feed, the place of the channel: give it, or leave --channel out.")
+            }
+            return nil
+        }
         let channel = try FlagValue.required(channel, of: "channel")
         try ChannelView.requireName(channel)
         _ = try Wiring.location(at: feed, reading)

@@ -12,12 +12,23 @@ struct CommonOptions: ParsableArguments {
     @Flag(help: "Print the result as one JSON object on standard output.")
     var json = false
 
+    @Flag(name: .shortAndLong, help: "Print only warnings and errors, and the JSON object with --json.")
+    var quiet = false
+
+    @Flag(name: .shortAndLong, help: "Also print each request to a server, on standard error.")
+    var verbose = false
+
     @Option(
         help: ArgumentHelp(
             "Read flags from this JSON file, or from a file of variables for systemd (*.env); none for no file (default: clientctl.json in the working folder for commands that publish, then /etc/clientctl.json, then ~/.config/clientctl.json).",
             valueName: "file"),
         completion: .file())
     var config: String?
+
+    func validate() throws {
+        if quiet && verbose { throw ValidationError("--quiet and --verbose exclude each other: leave one out.") }
+        if quiet || verbose { Output.use(quiet ? .warnings : .requests) }
+    }
 }
 
 /// The flag of the version that a command reads or changes.
@@ -133,6 +144,7 @@ struct WayOptions: ParsableArguments {
     /// Returns the options of all requests. Throws `ValidationError` or `UpdateFailure` if a flag has a wrong value.
     func fetching() throws -> FetchOptions {
         var options = FetchOptions(userAgent: Product.userAgent)
+        options.log = Output.requestLog
         options.caFile = try caFile.map(Self.authorities)
         options.proxy = try proxy.map(address)
         options.clientCertificate = try Wiring.clientCertificate(clientCert, key: clientKey)

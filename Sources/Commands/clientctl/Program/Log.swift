@@ -13,6 +13,7 @@ enum Log {
     static func use(_ chosen: LogLine.Form) { form.withLock { $0 = chosen } }
 
     static func note(_ line: LogLine) {
+        if line.level == .info && Output.detail == .warnings { return }
         switch form.withLock(\.self) {
         case .text: Output.line(line.text, lead: line.lead, in: line.level.ink)
         case .journal: Output.line(line.text, after: line.level.prefix)

@@ -1,5 +1,6 @@
 import BundleValues
 import CLibrary
+import Synchronization
 
 extension Environment {
     /// The environment of commands, which print what they log.
@@ -11,11 +12,26 @@ extension Environment {
 /// Only `Output` and `Log` write to them. They escape unprintable characters, so that no byte of a feed, a page or a file name moves
 /// the cursor or forges a line.
 enum Output {
+    /// What this process prints. Each case includes the ones before it.
+    enum Detail: Int {
+        case warnings, results, requests
+    }
+
+    private static let chosen = Mutex(Detail.results)
+
+    static var detail: Detail { chosen.withLock(\.self) }
+
+    static func use(_ detail: Detail) { chosen.withLock { $0 = detail } }
+
+    /// Prints a sentence about each request; nil if those are not printed.
+    static var requestLog: (@Sendable (String) -> Void)? { detail == .requests ? { @Sendable in say($0) } : nil }
+
     /// Prints the result: `object` with `json`, otherwise `lines`.
     ///
     /// If the output cannot be written, a read-only command exits with status 1. A command that changed something (`afterChange`) keeps its
     /// status, because its change is kept.
     static func give(json: Bool, afterChange: Bool = false, _ object: JSONObject, lines: [String]) {
+        if !json && detail == .warnings { return }
         let isColored = !json && Ink.isShown(on: 1)
         let bytes =
             json

@@ -42,7 +42,9 @@ final class Progress: Sendable {
             let now = ContinuousClock.now
             let text = text + Self.left(amount, since: state.began.last { $0.step == step }?.at, now: now)
             if state.began.last?.step != step { state.began.append((step, now)) }
-            guard isTerminal, now - state.shown > .milliseconds(100) else { return }
+            guard isTerminal, Output.detail != .warnings, now - state.shown > .milliseconds(100) else {
+                return
+            }
             state.shown = now
             state.isVisible = true
             Output.overwrite(with: text)

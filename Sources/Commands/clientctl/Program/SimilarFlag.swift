@@ -4,6 +4,9 @@ import BundleValues
 /// Suggests a flag of the command for an unknown one. The parser suggests any flag with some similar letters, such as `--every` for `--key`
 /// and `--json` for `--to`.
 enum SimilarFlag {
+    /// Names that people give to the public key of a release, which devices have in `--trust`.
+    private static let publisherKeys: Set = ["key", "public-key", "release-key"]
+
     /// Returns `text`, a message of the parser about `arguments`, with another suggestion: a flag that ends with the unknown name, a similar
     /// flag, or the help.
     static func correct(_ text: String, of arguments: [String]) -> String {
@@ -15,8 +18,10 @@ enum SimilarFlag {
         let name = text[start.upperBound...].prefix { $0 != "'" }
         let flags = FlagNames.flags(of: command.init()).sorted()
         let better =
-            flags.first { $0.hasSuffix("-\(name)") && !SimilarWord.isOpposite($0, of: String(name)) }
-            ?? FlagNames.similar(to: String(name), in: flags)
+            publisherKeys.contains(String(name)) && flags.contains("trust") && !flags.contains("channel-key")
+            ? "trust"
+            : flags.first { $0.hasSuffix("-\(name)") && !SimilarWord.isOpposite($0, of: String(name)) }
+                ?? FlagNames.similar(to: String(name), in: flags)
         var rest = text[name.endIndex...].dropFirst()
         if rest.hasPrefix(". Did you mean '--"), let end = rest.firstRange(of: "'?") { rest = rest[end.upperBound...] }
         let advice =

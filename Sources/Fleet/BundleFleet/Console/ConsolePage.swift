@@ -131,7 +131,7 @@ package struct ConsolePage: Sendable {
     }
 
     private func proposal(_ proposal: ProposalReading, _ names: KeyNames, own: [String]) -> [Markup] {
-        let signers = proposal.keyIds.map { names.label(of: $0) ?? "\($0.prefix(12))…" }.joined(separator: " and ")
+        let signers = proposal.keyIds.map(names.shortName).joined(separator: " and ")
         let age = proposal.document.map {
             ", \(RosterRule.span(clock.secondsSinceEpoch - $0.issuedAt.secondsSinceEpoch)) ago"
         }

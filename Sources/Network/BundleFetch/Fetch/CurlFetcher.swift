@@ -35,9 +35,25 @@ package final class CurlFetcher: Fetcher {
         options.credential = credential
         let loop = try runningLoop(for: request.url)
         let cell = SinkCell(sink)
+        let began = ContinuousClock.now
         let outcome = await Self.transfer(request, options: options, sink: cell, on: loop)
+        options.log?(Self.sentence(about: request, outcome, after: .now - began))
         sink = cell.moveOut()
         return try outcome.get()
+    }
+
+    private static func sentence(
+        about request: FetchRequest, _ outcome: CurlTransfer.Outcome, after time: Duration
+    ) -> String {
+        let call = "\(request.upload == nil ? "GET" : "POST") \(request.url.display)"
+        let milliseconds = "\(Int(time / .milliseconds(1))) ms"
+        switch outcome {
+        case .success(let head):
+            let redirect = head.effectiveURL == request.url ? "" : "redirected to \(head.effectiveURL.display), "
+            return "\(call): \(redirect)status \(head.status), \(milliseconds)"
+        case .failure(FetchError.httpStatus(let status, _, _)): return "\(call): status \(status), \(milliseconds)"
+        case .failure(let error): return "\(call): failed after \(milliseconds): \(error)"
+        }
     }
 
     private func runningLoop(for url: FetchURL) throws(FetchError) -> CurlLoop {
@@ -72,6 +88,8 @@ package final class CurlFetcher: Fetcher {
 public struct FetchOptions: Sendable {
     /// The User-Agent: product and version.
     public var userAgent: String
+    /// Receives a sentence about each request that has ended; nil for none.
+    package var log: (@Sendable (String) -> Void)?
     /// A PEM file of the trusted authorities; nil to trust those of the system.
     public var caFile: String?
     /// The proxy for other machines; empty for none, nil for the proxies in the environment.

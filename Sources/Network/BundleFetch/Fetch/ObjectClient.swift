@@ -37,6 +37,7 @@ package final class ObjectClient {
             request, at: url, transfer, region: region, keys: keys, options: options,
             context: Unmanaged.passUnretained(transfer).toOpaque())
         let code = try withExtendedLifetime(transfer) { try run(&easy, transfer) }
+        options.log?("\(request.method.rawValue) \(url.display): status \(transfer.head.status)")
         if let failure = transfer.failure { throw failure }
         guard code == CURLE_OK, transfer.head.isComplete else {
             throw CurlFailure.error(

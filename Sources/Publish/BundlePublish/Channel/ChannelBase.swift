@@ -192,6 +192,17 @@ extension ChannelWriter {
             isMoved: hadFile && !options.isFeedRestored)
     }
 
+    /// Records the file that is about to be written, if this publisher has signed none for the channel.
+    func intend(_ file: SignedChannel, of document: ChannelDocument) throws {
+        if options.isDryRun { return }
+        let signers = options.signers.map(\.publicKey.id)
+        let line = PublisherMemory.Line(appId: document.appId, channel: document.channel, in: location)
+        try options.memory?.intend(
+            PublisherMemory.LastSigned(
+                sequence: document.sequence, payloadSha256: file.payloadSha256, signers: signers, feed: line.feed),
+            of: line, trusting: trustedIds + signers)
+    }
+
     /// Records `present` as the file that was accepted last.
     func remember(_ present: VerifiedChannelDocument) throws {
         try remember(
@@ -303,7 +314,7 @@ extension ChannelWriter {
             else { continue }
             if dropped.isDisjoint(with: ids) { return }
         }
-        let shown = dropped.sorted().map { "\(UntrustedName.display($0).prefix(12))…" }.joined(separator: " and ")
+        let shown = dropped.sorted().map(KeyNames.beginning).joined(separator: " and ")
         throw UpdateFailure(
             .keyUnknown, subject: "channel \(name)",
             "Devices that trust only the key \(shown) would refuse channel \(name) from now on, recalls included: that key signed the "

@@ -48,10 +48,7 @@ package struct ChannelWriter {
     var trusted: TrustedKeys { options.trust?.keys(for: .channel, at: options.clock) ?? options.signers.trusted }
 
     private static func unknownKeys(of name: String, _ envelope: SignedEnvelope) -> String {
-        let ids = envelope.signatures.compactMap(\.keyId).map { id in
-            let shown = UntrustedName.display(id)
-            return "\(shown.prefix(12))\(shown.utf8.count > 12 ? "…" : "")"
-        }
+        let ids = envelope.signatures.compactMap(\.keyId).map(KeyNames.beginning)
         let isOne = ids.count == 1
         return "Channel \(name) is signed by \(isOne ? "another key" : "other keys"), \(ids.joined(separator: ", ")). "
             + (isOne
@@ -381,6 +378,7 @@ extension ChannelWriter {
             at: prepared.clock, step: prepared.step)
         if let file = current.file {
             try requireAcceptance(of: file.envelope, channel: current.name)
+            try intend(file, of: current.report.document)
             try writeCopy(file.bytes, of: current)
             try replaceFile(with: file.bytes, of: current)
             // Keeping every copy would let a feed grow with the square of its releases.

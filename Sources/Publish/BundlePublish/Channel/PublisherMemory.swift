@@ -21,11 +21,16 @@ package struct PublisherMemory: Sendable {
         let feed: String
         /// The digests of the files that were signed before; nil in the file of version 0.9.0.
         var earlier: [SHA256Digest]?
+        /// Whether the feed may lack the file, because the publisher stopped before it wrote it.
+        var isIntended = false
 
         fileprivate static let mostEarlier = 64
 
         /// Whether one of its signers is still trusted. After a change of keys, files have the signatures of old and new ones.
         fileprivate func isValid(trusting trusted: [String]) -> Bool { signers.contains(where: trusted.contains) }
+
+        /// Whether the entry is about the feed with the file `shown`.
+        fileprivate func applies(to shown: SHA256Digest?) -> Bool { !isIntended || payloadSha256 == shown }
     }
 
     /// A channel of an application in a feed.
@@ -85,12 +90,22 @@ package struct PublisherMemory: Sendable {
         let own = try entries(in: line.fileName(), of: line)
         let shared = try entries(in: line.sharedFileName(), of: line)
         let valid = (own + shared.filter(line.isFeed)).filter { $0.isValid(trusting: trusted) }
-        if let last = valid.max(by: { $0.sequence < $1.sequence }) { return last }
+        if let last = valid.filter({ $0.applies(to: shown) }).max(by: { $0.sequence < $1.sequence }) { return last }
         guard let shown else { return nil }
         let others =
             try shared
             + otherFeeds(of: line).filter { $0.payloadSha256 == shown || $0.earlier?.contains(shown) == true }
         return others.filter { $0.isValid(trusting: trusted) }.max { $0.sequence < $1.sequence }
+    }
+
+    /// Stores `entry`, which is about to be written, unless `line` has an entry. Without it, a publisher that stops between the feed and
+    /// this folder would not recognize its own file.
+    func intend(_ entry: LastSigned, of line: Line, trusting trusted: [String]) throws {
+        if try last(of: line, trusting: trusted, shown: nil) != nil { return }
+        let others = try entries(in: line.fileName(), of: line).filter { !$0.isValid(trusting: trusted) }
+        var entry = entry
+        entry.isIntended = true
+        try write(others.suffix(Self.mostEntries - 1) + [entry], to: line.fileName(), of: line)
     }
 
     /// Stores `entry`, and removes the entries that have a signer in `trusted`. `isMoved` states that the entries of
@@ -169,7 +184,8 @@ extension PublisherMemory.LastSigned {
             sequence: try reader.integer("sequence"), payloadSha256: try reader.digest("payloadSha256"),
             signers: try reader.strings("signers"), feed: try reader.string("feed"),
             earlier: try reader.optional("earlier") == nil
-                ? nil : reader.strings("earlier").map { try SHA256Digest(parsingHex: $0) })
+                ? nil : reader.strings("earlier").map { try SHA256Digest(parsingHex: $0) },
+            isIntended: reader.object["isIntended"] == .bool(true))
     }
 
     fileprivate var json: JSONValue {
@@ -178,6 +194,7 @@ extension PublisherMemory.LastSigned {
             "signers": .array(signers.map(JSONValue.string)), "feed": .string(feed),
         ]
         object["earlier"] = earlier.map { JSONValue.array($0.map { JSONValue.string($0.hex) }) }
+        if isIntended { object["isIntended"] = .bool(true) }
         return .object(object)
     }
 }
