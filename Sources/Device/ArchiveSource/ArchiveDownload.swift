@@ -221,7 +221,7 @@ private final class ArchiveInspector: DownloadInspector {
         let cause =
             first == UInt8(ascii: "<")
             ? "it is a web page, perhaps the login page of a network."
-            : "the server or a proxy changed it."
+            : url.isFile ? "it is damaged. Copy the feed again." : "the server or a proxy changed it."
         if let signed = file.size, signed != size {
             throw UpdateFailure(
                 .sizeMismatch, subject: url.display,

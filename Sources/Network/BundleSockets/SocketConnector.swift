@@ -1,5 +1,5 @@
 package import BundleTransport
-import NIOCore
+package import NIOCore
 import NIOHTTP1
 import NIOPosix
 import NIOWebSocket
@@ -66,5 +66,15 @@ package struct SocketConnector: TransportConnector {
     private static func isField(_ name: String, _ value: String) -> Bool {
         !name.isEmpty && name.utf8.allSatisfy { (0x21...0x7E).contains($0) && !"\"(),/:;<=>?@[\\]{}".utf8.contains($0) }
             && value.utf8.allSatisfy { (0x20...0x7E).contains($0) }
+    }
+}
+
+/// The thread of all sockets of this process. It never ends.
+package enum SocketLoop {
+    package static let loop: any EventLoop = MultiThreadedEventLoopGroup(numberOfThreads: 1).next()
+
+    /// Starts small, because most sockets are silent, and stays small enough to avoid reading far ahead.
+    package static var receiving: AdaptiveRecvByteBufferAllocator {
+        AdaptiveRecvByteBufferAllocator(minimum: 512, initial: 1024, maximum: 16 << 10)
     }
 }

@@ -12,7 +12,11 @@ package enum KeyFile {
     package static func signer(at path: String, passphrase: () throws -> [UInt8]) throws -> Signer {
         let secret = try Secret(at: path)
         if (try? PublicKey(parsingPEM: secret.bytes)) != nil {
-            throw UpdateFailure(.configInvalid, subject: path, "\(path) cannot be used: \(KeyError.publicKeyGiven).")
+            let advice = path.dropping(suffix: ".pub.pem").map { "\($0).key.pem" }.flatMap { name in
+                File.exists(name) ? " Give \(name)." : nil
+            }
+            throw UpdateFailure(
+                .configInvalid, subject: path, "\(path) cannot be used: \(KeyError.publicKeyGiven).\(advice ?? "")")
         }
         return try signer(of: secret, path: path, passphrase: passphrase)
     }

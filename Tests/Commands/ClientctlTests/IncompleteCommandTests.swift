@@ -96,6 +96,10 @@ import Testing
         (["release", "yank", "--version", "1.0.0"], "Did you mean recall?"),
         (["release", "rollout", "5%", "--key", "x"], "Unknown option '--key'. Did you mean '--channel-key'?"),
         (["release", "rollout", "5%", "--to", "x"], "Unknown option '--to'. `clientctl release rollout --help` lists"),
+        (["release", "pause", "1.1.0"], "Unexpected argument '1.1.0'. Did you mean '--version 1.1.0'?"),
+        (["list", "store"], "Unexpected argument 'store'. Did you mean '--store store'?"),
+        (["feed", "check", "--feed", "f"], "Give the feed as an argument: `clientctl feed check FEED`."),
+        (["publish", "web", "--version", "1.0.0", "--channel", "none"], "A channel cannot be named none."),
         (["install", "--store", "s", "--key", "key.pub.pem"], "Unknown option '--key'. Did you mean '--trust'?"),
         (["publish", "dist", "--verison", "1"], "Unknown option '--verison'. Did you mean '--version'?"),
         (

@@ -34,7 +34,9 @@ import Testing
             ("Private key [release.key.pem]", ""), ("Passphrase for release.key.pem, empty for none", ""),
         ])
         #expect(made.status == 0, "\(made.errors)")
-        #expect(made.text.contains("clientctl install --channel feed/channels/beta.json --trust release.pub.pem"))
+        #expect(
+            made.text.contains(
+                "clientctl serve --channel feed/channels/beta.json --trust release.pub.pem --store store"))
         #expect(try files == ["clientctl.json", "release.key.pem", "release.pub.pem"])
         let project = try JSONScanner.parse(contents(ofFile: folder.file("clientctl.json")), maximumBytes: 4096)
         for (name, value) in [

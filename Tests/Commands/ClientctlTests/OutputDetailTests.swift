@@ -34,6 +34,15 @@ import Testing
         try site.install(try server.url("/manifest.json").display, ["--quiet"]).succeeded("installed")
     }
 
+    @Test func `a quiet command prints the answer that it was asked for`() throws {
+        try site.install(server.url("/manifest.json").display).succeeded("installed")
+        func answer(_ words: String...) throws -> String {
+            try Clientctl.run(words + ["--store", site.store, "--quiet"]).text
+        }
+        #expect(try answer("list").contains("v1.0.0"))
+        #expect(try answer("launch", "--shell-version", "1.5.0").contains("  token  "))
+    }
+
     @Test(arguments: ["-v", "--verbose"])
     func `a verbose command prints each request with its result`(flag: String) throws {
         let failed = try install("/missing.json", [flag])

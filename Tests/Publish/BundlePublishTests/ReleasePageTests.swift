@@ -78,7 +78,7 @@ import Testing
         #expect(html.contains("<b>1.3.0</b> is for 1.5% of the devices, and paused</p>"))
         #expect(html.contains(#"<rect class="held" x="0" y="0" width="15" height="10">"#))
         #expect(html.contains("<b>1.1.0</b>: white screen") && html.contains("nothing below 1.0.0 may run"))
-        #expect(html.contains("1.2 MB") && html.contains("1.0.0 to any"))
+        #expect(html.contains("1.2 MB") && html.contains("shells from 1.0.0"))
         #expect(html.contains("\(workspace.channel.publicKey.id.prefix(12))…"))
         #expect(!html.contains("not verified") && !html.contains("not trusted") && !html.contains("expired"))
     }

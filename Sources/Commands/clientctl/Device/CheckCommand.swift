@@ -97,6 +97,15 @@ struct CheckOutput {
         }
     }
 
+    /// The outcome for people.
+    private var words: String {
+        switch word {
+        case "upToDate": "up to date"
+        case "notInRollout": "not in the rollout"
+        default: word
+        }
+    }
+
     var object: JSONObject {
         [
             "outcome": .string(word), "version": .string(version.description),
@@ -127,11 +136,11 @@ struct CheckOutput {
     private var wait: String? { findings.wait?.description ?? findings.retry.map { "it \($0.sequel): \($0)" } }
 
     var lines: [String] {
-        var lines = ["\(word): \(version)"]
+        var lines = ["\(words): \(version)"]
         if let plan = findings.plan { lines.append(line(plan)) }
         if let wait { lines.append("  waits: \(wait)") }
         for outcome in decision.outcomes + others {
-            lines.append("  \(outcome.passed ? "pass" : "fail")  \(outcome.rule): \(outcome.detail)")
+            lines.append("  \(outcome.passed ? "pass" : "no  ")  \(outcome.rule): \(outcome.detail)")
         }
         return lines
     }

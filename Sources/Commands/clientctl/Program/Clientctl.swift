@@ -63,7 +63,8 @@ struct Completion: ParsableCommand {
             The Debian package installs these scripts. Without the package:
 
             Examples:
-              clientctl completion bash >/etc/bash_completion.d/clientctl
+              clientctl completion bash \\
+                >~/.local/share/bash-completion/completions/clientctl
               clientctl completion zsh >/usr/local/share/zsh/site-functions/_clientctl
               clientctl completion fish >~/.config/fish/completions/clientctl.fish
             """)

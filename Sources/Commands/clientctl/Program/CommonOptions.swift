@@ -12,7 +12,9 @@ struct CommonOptions: ParsableArguments {
     @Flag(help: "Print the result as one JSON object on standard output.")
     var json = false
 
-    @Flag(name: .shortAndLong, help: "Print only warnings and errors, and the JSON object with --json.")
+    @Flag(
+        name: .shortAndLong,
+        help: "Do not print what was changed, notes and progress; only answers, warnings and errors.")
     var quiet = false
 
     @Flag(name: .shortAndLong, help: "Also print each request to a server, on standard error.")

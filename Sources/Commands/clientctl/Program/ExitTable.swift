@@ -17,6 +17,14 @@ enum ExitTable {
     /// `fleet list --silent` found a device.
     static let silent: Int32 = 63
 
+    /// The meaning and the remedy of the failure code in `clientctl help CODE`; nil for other arguments.
+    static func explanation(of arguments: [String]) -> [String]? {
+        guard arguments.count == 2, arguments[0] == "help", let code = FailureCode(rawValue: arguments[1]) else {
+            return nil
+        }
+        return ["\(code.rawValue) (exit status \(code.exitStatus)): \(code.words)", code.remedy]
+    }
+
     static var lines: [String] {
         var codes: [Int32: [String]] = [
             0: ["success, or nothing to change"],

@@ -1,8 +1,8 @@
 import ArgumentParser
-import BundleValues
 import BundleDisk
-import Dispatch
+import BundleValues
 import CLibrary
+import Dispatch
 import Synchronization
 
 @main
@@ -24,6 +24,9 @@ enum Main {
             if arguments == ExitTable.arguments {
                 Output.give(json: false, [:], lines: ExitTable.lines)
                 return
+            }
+            if let explanation = ExitTable.explanation(of: arguments) {
+                return Output.give(json: false, [:], lines: explanation)
             }
             let command = try command()
             try requireProc()
@@ -230,5 +233,67 @@ extension ConfinedCommand {
         } catch {
             Output.warn("running without the Landlock sandbox: \(error)")
         }
+    }
+}
+
+/// The help of a command.
+private enum HelpText {
+    /// Returns `text`, a help of the parser, with the flags that have no title before the sections with one.
+    static func usualFirst(_ text: String) -> String {
+        let end = text.lastIndex { $0 != "\n" }.map(text.index(after:)) ?? text.endIndex
+        var sections = text[..<end].split(separator: "\n\n", omittingEmptySubsequences: false)
+        guard let usage = sections.firstIndex(where: { $0.hasPrefix("USAGE: ") }),
+            let options = sections.lastIndex(where: { $0.hasPrefix("OPTIONS:\n") }), options > usage
+        else { return text }
+        let usual = sections.remove(at: options)
+        let arguments = sections.firstIndex { $0.hasPrefix("ARGUMENTS:\n") }
+        sections.insert(usual, at: (arguments ?? usage) + 1)
+        return sections.joined(separator: "\n\n")
+    }
+}
+
+/// Suggests a flag of the command for an unknown one. The parser suggests any flag with some similar letters, such as `--every` for `--key`
+/// and `--json` for `--to`.
+private enum SimilarFlag {
+    /// Names that people give to the public key of a release, which devices have in `--trust`.
+    private static let publisherKeys: Set = ["key", "public-key", "release-key"]
+
+    /// Returns a message about an operand that a flag must name; nil for other messages.
+    private static func operandHint(_ text: String, _ command: any ParsableCommand.Type) -> String? {
+        guard let start = text.firstRange(of: "Unexpected argument '"),
+            let end = text[start.upperBound...].firstRange(of: "'")
+        else { return nil }
+        let operand = String(text[start.upperBound..<end.lowerBound])
+        let flags = FlagNames.flags(of: command.init())
+        let isVersion = (try? SemanticVersion(parsingArgument: operand)) != nil
+        let flag = isVersion ? "version" : ["store", "feed"].first(where: flags.contains)
+        guard let flag, flags.contains(flag) else { return nil }
+        return "\(text[..<end.lowerBound])'. Did you mean '--\(flag) \(operand)'?"
+    }
+
+    /// Returns `text`, a message of the parser about `arguments`, with another suggestion: a flag that ends with the unknown name, a similar
+    /// flag, or the help.
+    static func correct(_ text: String, of arguments: [String]) -> String {
+        guard let (command, words) = CommandName.command(arguments).map({ ($0.command, arguments.prefix($0.words)) })
+        else { return text }
+        if let hint = operandHint(text, command) { return hint }
+        guard let start = text.firstRange(of: "Unknown option '--") else { return text }
+        let name = text[start.upperBound...].prefix { $0 != "'" }
+        let flags = FlagNames.flags(of: command.init()).sorted()
+        let better =
+            publisherKeys.contains(String(name)) && flags.contains("trust") && !flags.contains("channel-key")
+            ? "trust"
+            : flags.first { $0.hasSuffix("-\(name)") && !SimilarWord.isOpposite($0, of: String(name)) }
+                ?? FlagNames.similar(to: String(name), in: flags)
+        var rest = text[name.endIndex...].dropFirst()
+        if rest.hasPrefix(". Did you mean '--"), let end = rest.firstRange(of: "'?") { rest = rest[end.upperBound...] }
+        let advice =
+            better.map { "Did you mean '--\($0)'?" }
+            ?? "`clientctl \(words.joined(separator: " ")) --help` lists the options."
+        if name == "feed", words.first == "feed", !flags.contains("feed") {
+            return
+                "\(text[..<name.endIndex])'. Give the feed as an argument: `clientctl \(words.joined(separator: " ")) FEED`."
+        }
+        return "\(text[..<name.endIndex])'. \(advice)\(rest)"
     }
 }

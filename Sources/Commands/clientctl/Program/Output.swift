@@ -30,8 +30,11 @@ enum Output {
     ///
     /// If the output cannot be written, a read-only command exits with status 1. A command that changed something (`afterChange`) keeps its
     /// status, because its change is kept.
-    static func give(json: Bool, afterChange: Bool = false, _ object: JSONObject, lines: [String]) {
-        if !json && detail == .warnings { return }
+    /// With `--quiet`, the lines of a change are not printed, unless they are an answer (`isAnswer`) that the caller needs.
+    static func give(
+        json: Bool, afterChange: Bool = false, isAnswer: Bool = false, _ object: JSONObject, lines: [String]
+    ) {
+        if !json && afterChange && !isAnswer && detail == .warnings { return }
         let isColored = !json && Ink.isShown(on: 1)
         let bytes =
             json

@@ -80,7 +80,7 @@ enum ChannelOutput {
         var lines = ["channel \(document.channel): \(what)"]
         lines += report.changes.map { "  \($0)" }
         lines += line(report.newest, isDryRun: report.outcome == .dryRun)
-        let until = document.expires <= .now ? "expired at" : "until"
+        let until = document.expires <= .now ? "expired at" : "expires"
         lines.append("  sequence \(document.sequence), \(until) \(document.expires)")
         if let proposal = report.proposal { lines += self.lines(proposal, report, names) }
         return lines + WriteOutput.lines(report.writes)

@@ -100,15 +100,14 @@ enum ChannelView {
         let claims = release.manifest.claims
         let shells = claims.shells
         var words = [
-            "\(release.version)", release.audience(at: now),
-            "shells \(shells.minimum) to \(shells.maximum.map { "\($0)" } ?? "any")",
+            "\(release.version)", isRecalled(release, in: document) ? "RECALLED" : release.audience(at: now),
+            shells.text,
         ]
         if let size = claims.size { words.append("\(ByteCount(bytes: size))") }
         if let time = claims.createdAt { words.append("\(time)") }
         if release.isUrgent { words.append("urgent") }
         if release.retries > 0 { words.append("retry \(release.retries)") }
         if release.isPaused { words.append(isHeld ? "held" : "paused") }
-        if isRecalled(release, in: document) { words.append("RECALLED") }
         return words.joined(separator: "  ")
     }
 }

@@ -227,7 +227,7 @@ private struct Project {
         object.members.contains { ProjectRule.judge($0.name, [$0.value.stringValue ?? ""]) != .allowed }
     }
 
-    /// The commands that publish a first release, install it and show it.
+    /// The commands that publish a first release, and install and show it.
     var next: [String] {
         let trust = key.hasSuffix(Self.keySuffix) ? "\(keyPrefix).pub.pem" : "release.pub.pem"
         // Devices read a bucket by its public address, which the project file does not have.
@@ -235,8 +235,7 @@ private struct Project {
         let source = channel.map { "--channel \(address)/channels/\($0).json" } ?? "--manifest \(address)/manifest.json"
         return [
             "clientctl publish dist --version 1.0.0",
-            "clientctl install \(source) --trust \(trust) --store store",
-            "clientctl serve --store store",
+            "clientctl serve \(source) --trust \(trust) --store store",
         ]
     }
 }

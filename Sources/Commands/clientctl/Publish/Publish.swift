@@ -263,7 +263,7 @@ extension Publish {
         if let document = release.channel?.document {
             let audience = document.releases.first { $0.version == version }?.audience(at: .now) ?? "no device"
             return
-                "  channel    \(document.channel), for \(audience); sequence \(document.sequence) \(document.expires <= .now ? "expired at" : "until") \(document.expires)"
+                "  channel    \(document.channel), for \(audience); sequence \(document.sequence), \(document.expires <= .now ? "expired at" : "expires") \(document.expires)"
         }
         let verb = release.outcome == .dryRun ? "would offer" : "offers"
         if release.isNewest { return "  manifest   manifest.json \(verb) \(version) to every device" }

@@ -63,8 +63,12 @@ struct PublishChannelOptions: ParsableArguments {
         return values.first { $0.1 }?.0 ?? typed.first(where: CommandLineFlags.contain)
     }
 
-    /// Throws if flags of a channel are given without `--channel`.
+    /// Throws for the name `none`, which other flags use for nothing, and if flags of a channel are given without `--channel`.
     func requireChannel() throws {
+        if channel == "none" {
+            throw ValidationError(
+                "A channel cannot be named none. For a release without a channel, leave --channel out.")
+        }
         guard channel == nil, let flag = flagOfChannel else { return }
         throw ValidationError("--\(flag) needs --channel: give it, or leave --\(flag) out.")
     }

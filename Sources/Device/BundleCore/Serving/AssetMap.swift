@@ -151,3 +151,85 @@ package struct AssetLabels: Sendable, Equatable {
     /// No labels.
     package static let none = AssetLabels([:])
 }
+
+/// Checks the assets of a bundle before anything is written (METEOR section 5.1).
+private struct AssetSurvey {
+    /// One clause for each broken rule.
+    private(set) var findings: [String] = []
+    private(set) var assets: [AssetMap.Asset] = []
+
+    private var names: PathCollisions
+
+    init(expectedNames: Int) { names = PathCollisions(of: "URL path", expectedNames: expectedNames) }
+
+    init(_ placed: [AssetMap.PlacedAsset]) {
+        self.init(expectedNames: placed.count)
+        for asset in placed {
+            let urlPath = path(of: asset.url)
+            let file = file(asset.file)
+            guard let urlPath else { continue }
+            add(urlPath)
+            guard let file else { continue }
+            assets.append(AssetMap.Asset(urlPath: urlPath, source: asset.source, path: file, isKnownFile: false))
+        }
+    }
+
+    private mutating func path(of url: String) -> BundlePath? {
+        do throws(URLPathError) {
+            return try BundlePath(url: url)
+        } catch {
+            findings.append("URL path \(UntrustedName.display(url)): \(error)")
+            return nil
+        }
+    }
+
+    private mutating func file(_ text: String) -> BundlePath? {
+        do throws(BundlePathError) {
+            return try BundlePath(parsing: text)
+        } catch {
+            findings.append("file path \(UntrustedName.display(text)): \(error.rule)")
+            return nil
+        }
+    }
+
+    /// Adds a URL path and its folders. Records a finding if no file system could store it beside the others.
+    mutating func add(_ path: BundlePath) { findings += names.add(path) }
+
+    /// Adds a path that may be omitted. Returns the conflict instead of recording it.
+    mutating func addOptional(_ path: BundlePath) -> String? { names.add(path).first }
+}
+
+/// Collects the regular files of a folder. Links, devices and invalid names are omitted with a warning.
+private struct TreeWalk {
+    private let tree: Directory
+    private(set) var assets: [AssetMap.Asset] = []
+    private(set) var warnings: [String] = []
+
+    init(_ tree: Directory) { self.tree = tree }
+
+    /// Adds the files of a folder before those of its subfolders, so that each folder is opened once.
+    mutating func visit(_ folder: Directory, below prefix: [UInt8]) throws {
+        var folders: [BundlePath] = []
+        for entry in try folder.entries() {
+            let bytes = prefix + entry.name
+            switch entry.kind {
+            case .symbolicLink: warnings.append("\(UntrustedName.display(bytes)) is a symbolic link; it is not served.")
+            case .other: warnings.append("\(UntrustedName.display(bytes)) is not a regular file; it is not served.")
+            case .file, .directory:
+                do throws(BundlePathError) {
+                    let path = try BundlePath(parsing: bytes)
+                    if entry.kind == .directory {
+                        folders.append(path)
+                    } else {
+                        assets.append(AssetMap.Asset(urlPath: path, source: tree, path: path, isKnownFile: true))
+                    }
+                } catch {
+                    warnings.append("\(UntrustedName.display(bytes)) is not served (\(error.rule)).")
+                }
+            }
+        }
+        for path in folders {
+            try visit(try folder.directory(path.name), below: path.bytes + [UInt8(ascii: "/")])
+        }
+    }
+}

@@ -91,13 +91,12 @@ extension PageDocument {
 
     func full(_ release: ReleasePage.ReleaseRow) -> Markup {
         let claims = release.release.manifest.claims
-        let shells = "\(claims.shells.minimum) to \(claims.shells.maximum.map { "\($0)" } ?? "any")"
         return Markup(
             "li", ["class": "release"],
             [Markup("h4", [:], ["\(claims.version) ", tag(release)] + mark(release.proof))]
                 + reason(release.proof) + [
                     facts([
-                        ("Archive", sizes(claims)), ("Shells", ["\(shells)"]),
+                        ("Archive", sizes(claims)), ("For", ["\(claims.shells.text)"]),
                         ("Made", claims.createdAt.map { [time($0)] } ?? []), ("Signed by", signers(release.proof)),
                         ("Deltas", deltas(release)),
                     ])
@@ -201,7 +200,7 @@ extension PageDocument {
             [
                 Markup(
                     "p", ["class": "quiet"],
-                    [time(entry.document.issuedAt), " · \(entry.document.sequence) · by "] + signers(proof)),
+                    [time(entry.document.issuedAt), " · sequence \(entry.document.sequence) · by "] + signers(proof)),
                 Markup("ul", [:], list(entry.changes) { Markup("li", [:], ["\(shown($0))"]) }),
             ])
     }

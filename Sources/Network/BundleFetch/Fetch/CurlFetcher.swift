@@ -52,7 +52,9 @@ package final class CurlFetcher: Fetcher {
             let redirect = head.effectiveURL == request.url ? "" : "redirected to \(head.effectiveURL.display), "
             return "\(call): \(redirect)status \(head.status), \(milliseconds)"
         case .failure(FetchError.httpStatus(let status, _, _)): return "\(call): status \(status), \(milliseconds)"
-        case .failure(let error): return "\(call): failed after \(milliseconds): \(error)"
+        case .failure(let error as FetchError): return "\(call): failed after \(milliseconds): \(error)"
+        // The sink needed no more, or failed, which the caller reports.
+        case .failure: return "\(call): ended by this program after \(milliseconds)"
         }
     }
 

@@ -322,7 +322,7 @@ extension DoctorRule {
         if wanted.isEmpty {
             // Without an answer of any source, nothing can have been offered.
             let hasAnswer = reading.feeds.contains { if case .verified = $0.check { true } else { false } }
-            return hasAnswer || reading.feeds.isEmpty
+            return hasAnswer
                 ? [.ok(.wanted, reading.store.path, "Offered releases arrive on this device.")] : []
         }
         return wanted.map { wanted in
