@@ -21,26 +21,26 @@ import Testing
     }
 
     @Test(arguments: ["-q", "--quiet"])
-    func `a quiet command prints only what failed`(flag: String) throws {
+    func `a quiet command prints its result, and nothing else but errors`(flag: String) throws {
         let failed = try install("/missing.json", [flag])
         #expect(failed.status != 0 && failed.text.isEmpty)
         #expect(failed.errors.hasPrefix("error[httpStatus]: "), "\(failed.errors)")
         let installed = try install("/manifest.json", [flag])
-        #expect(installed.status == 0)
-        #expect(installed.text + installed.errors == "")
+        #expect(installed.status == 0 && installed.text.hasPrefix("installed 1.0.0"), "\(installed.text)")
+        #expect(installed.errors == "")
     }
 
-    @Test func `a quiet command prints its JSON object`() throws {
-        try site.install(try server.url("/manifest.json").display, ["--quiet"]).succeeded("installed")
-    }
-
-    @Test func `a quiet command prints the answer that it was asked for`() throws {
-        try site.install(server.url("/manifest.json").display).succeeded("installed")
-        func answer(_ words: String...) throws -> String {
-            try Clientctl.run(words + ["--store", site.store, "--quiet"]).text
+    @Test func `a quiet command prints no note, but its warnings`() throws {
+        func publish(_ flags: String...) throws -> String {
+            let new = try TemporaryFolder()
+            let source = site.folder.file("web-1.0.0")
+            return try Clientctl.run(
+                ["publish", source, "--version", "2.0.0-beta.1", "--feed", new.file("feed"), "--key", site.key] + flags
+            ).errors
         }
-        #expect(try answer("list").contains("v1.0.0"))
-        #expect(try answer("launch", "--shell-version", "1.5.0").contains("  token  "))
+        #expect(try publish().contains("is a new feed"))
+        let quiet = try publish("-q")
+        #expect(!quiet.contains("is a new feed") && quiet.contains("is a pre-release"), "\(quiet)")
     }
 
     @Test(arguments: ["-v", "--verbose"])
@@ -67,5 +67,9 @@ import Testing
         let refused = try install("/manifest.json", ["-q", "-v"])
         #expect(refused.status == 64)
         #expect(refused.errors.contains("--quiet and --verbose exclude each other: leave one out."))
+        let set = try Clientctl.run(
+            site.arguments("check", try server.url("/manifest.json").display, ["-v"]),
+            environment: ["CLIENTCTL_QUIET": "1"])
+        #expect(set.errors.contains("GET "), "\(set.errors)")
     }
 }

@@ -252,7 +252,7 @@ import Testing
             let text = try Clientctl.run(["fleet", "list", "--expect", expected] + place).text
             let lines = text.split(separator: "\n").map(String.init)
             #expect(lines[0].hasPrefix("2 of 5 have 1.0.0; 2 behind since 20"), "\(text)")
-            #expect(lines[0].hasSuffix("(1 failed, 1 wait for a reload of its page); 1 never seen"), "\(text)")
+            #expect(lines[0].hasSuffix("(1 failed, 1 wait for a page reload); 1 never seen"), "\(text)")
             #expect(lines.dropFirst(2).map { $0.prefix(2) } == ["z4", "m5", "a1", "a2", "b3", "5 "], "\(text)")
             func names(_ more: [String]) throws -> [String] {
                 let json = try Clientctl.run(["fleet", "list", "--json"] + place + more).succeeded().json
@@ -425,7 +425,7 @@ import Testing
         #expect(first["code"]?.stringValue == "httpStatus:404")
         #expect(first["reasons"]?.arrayValue?.contains(.string("the server answers 404")) == true, "\(first)")
         let second = try #require(rows.first { $0["name"]?.stringValue == "Lobby" })
-        #expect(second["reasons"]?.arrayValue == [] && second["waitsFor"]?.stringValue == "a reload of its page")
+        #expect(second["reasons"]?.arrayValue == [] && second["waitsFor"]?.stringValue == "a page reload")
         let text = try Clientctl.run(["fleet", "list", "--roster", database]).text
         #expect(text.contains("NEEDS ATTENTION") && text.contains("WAITS FOR"))
     }

@@ -7,6 +7,7 @@ final class HookedLocation: FeedLocation {
     let inner: any FeedLocation
     var beforeRead: (String) -> Void = { _ in }
     var beforeRemoval: (String) throws -> Void = { _ in }
+    var afterWrite: (String) throws -> Void = { _ in }
 
     init(_ inner: any FeedLocation) { self.inner = inner }
 
@@ -20,9 +21,14 @@ final class HookedLocation: FeedLocation {
     ) throws -> Bool {
         try inner.stream(name, maximumBytes: maximumBytes, body: body)
     }
-    func create(_ name: String, with content: FeedContent) throws -> Bool { try inner.create(name, with: content) }
+    func create(_ name: String, with content: FeedContent) throws -> Bool {
+        let isNew = try inner.create(name, with: content)
+        try afterWrite(name)
+        return isNew
+    }
     func replace(_ name: String, with bytes: [UInt8], version: FeedVersion?) throws {
         try inner.replace(name, with: bytes, version: version)
+        try afterWrite(name)
     }
     func remove(_ name: String) throws {
         if name.hasSuffix("/") { try beforeRemoval(name) }

@@ -253,21 +253,41 @@ import Testing
         #expect(refused?.message.contains("has not changed the channel before") == true)
     }
 
-    @Test func `a publisher that stopped before its first file reached the feed creates the channel`() throws {
-        try apply(.renew)
-        try interrupt(payload: String(repeating: "0", count: 64))
-        try workspace.location.remove("channels/stable.json")
-        for sequence in 1...2 { try workspace.location.remove("channels/stable/\(sequence).json") }
-        let other = try Workspace()
-        try other.put(other.document("1.0.0", name: "beta"), by: [workspace.channel])
-        var terms = self.terms()
-        (terms.requiresComparison, terms.firstSequence) = (true, 1)
-        _ = try workspace.location.create(
-            "channels/beta.json", with: .bytes(contents(ofFile: "\(other.feed)/channels/beta.json")))
-        let made = try workspace.editor(terms).promote(
-            workspace.version("1.0.0"), from: "beta", to: "stable", rollout: nil)
-        #expect(made.document.sequence == 1)
-        #expect(try apply(.renew, terms).document.sequence == 2)
+    @Test(arguments: ["channels/stable/1.json", "channels/stable.json"])
+    func `a first publication that stops after any write can be repeated`(stop: String) throws {
+        let staging = try Workspace()
+        try staging.put(staging.document("1.0.0", name: "beta"), by: [workspace.channel])
+        let first = self.terms()
+        var seconds = 0
+        /// The terms of the next attempt: another time gives another file.
+        var terms: ChannelTerms {
+            let clock = Timestamp(clamping: first.issuedAt.secondsSinceEpoch + seconds)
+            var terms = ChannelTerms(signers: first.signers, clock: clock)
+            (terms.trust, terms.memory) = (first.trust, first.memory)
+            (terms.requiresComparison, terms.firstSequence) = (true, 1)
+            seconds += 60
+            return terms
+        }
+        func promote(in feed: any FeedLocation) throws {
+            _ = try ChannelEditor(feed: feed, terms).promote(
+                workspace.version("1.0.0"), from: "beta", to: "stable", rollout: nil)
+        }
+        struct Stop: Error {}
+        func stopping(after name: String) -> HookedLocation {
+            let feed = HookedLocation(staging.location)
+            feed.afterWrite = { if $0 == name { throw Stop() } }
+            return feed
+        }
+        #expect(throws: Stop.self) { try promote(in: stopping(after: stop)) }
+        // The copy of the first attempt becomes the channel file, as that of another publisher would.
+        if stop != "channels/stable.json" { try promote(in: staging.location) }
+        // The edit recognizes the file, and stops before it writes the next one.
+        #expect(throws: Stop.self) {
+            try ChannelEditor(feed: stopping(after: "channels/stable/2.json"), terms).apply(.renew, to: "stable")
+        }
+        let present = try ChannelEditor.read("stable", in: staging.location, trust: nil, clock: first.issuedAt).sequence
+        let renewed = try ChannelEditor(feed: staging.location, terms).apply(.renew, to: "stable")
+        #expect(renewed.document.sequence > present)
     }
 
     /// Replaces the state by that of version 0.9.0, with `feed` as the address that it recorded.

@@ -140,7 +140,7 @@ struct CheckOutput {
         if let plan = findings.plan { lines.append(line(plan)) }
         if let wait { lines.append("  waits: \(wait)") }
         for outcome in decision.outcomes + others {
-            lines.append("  \(outcome.passed ? "pass" : "no  ")  \(outcome.rule): \(outcome.detail)")
+            lines.append("  \(outcome.passed ? "yes " : "no  ")  \(outcome.rule): \(outcome.detail)")
         }
         return lines
     }

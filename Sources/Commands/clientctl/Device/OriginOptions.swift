@@ -73,6 +73,6 @@ struct NextOrigins {
 
     var lines: [String] {
         let what = declared.lines.isEmpty ? "no origins" : declared.lines.joined(separator: ", ")
-        return ["  next  \(name) declares \(what)"] + granted.refusals.map { "  fail  \(name): \($0)" }
+        return ["  next  \(name) declares \(what)"] + granted.refusals.map { "  no    \(name): \($0)" }
     }
 }

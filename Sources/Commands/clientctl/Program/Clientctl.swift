@@ -26,7 +26,7 @@ struct Clientctl: AsyncParsableCommand {
             Flags override the environment, and the environment overrides the file. A
             variable or key that is not a flag is an error. `clientctl --version` prints
             the version of this program, and `clientctl help exit-statuses` its exit
-            statuses.
+            statuses. `clientctl help diskFull` explains that error code.
             """,
         subcommands: [Demo.self, Completion.self, VersionCommand.self],
         groupedSubcommands: [

@@ -4,7 +4,12 @@ import BundleValues
 enum CommandLineFlags {
     private static let words = Array(CommandLine.arguments.dropFirst().prefix { $0 != "--" })
 
-    static func contain(_ name: String) -> Bool { words.contains { $0 == "--\(name)" || $0.hasPrefix("--\(name)=") } }
+    /// The flags with a name of one letter.
+    private static let short = ["quiet": "-q", "verbose": "-v"]
+
+    static func contain(_ name: String) -> Bool {
+        words.contains { $0 == "--\(name)" || $0.hasPrefix("--\(name)=") || $0 == short[name] }
+    }
 
     static func containAny(of names: String...) -> Bool { names.contains(where: contain) }
 

@@ -14,10 +14,10 @@ struct CommonOptions: ParsableArguments {
 
     @Flag(
         name: .shortAndLong,
-        help: "Do not print what was changed, notes and progress; only answers, warnings and errors.")
+        help: "Print no notes and no progress on standard error, only warnings and errors.")
     var quiet = false
 
-    @Flag(name: .shortAndLong, help: "Also print each request to a server, on standard error.")
+    @Flag(name: .shortAndLong, help: "Also print each HTTP request on standard error.")
     var verbose = false
 
     @Option(

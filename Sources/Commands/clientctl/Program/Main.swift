@@ -264,11 +264,12 @@ private enum SimilarFlag {
             let end = text[start.upperBound...].firstRange(of: "'")
         else { return nil }
         let operand = String(text[start.upperBound..<end.lowerBound])
-        let flags = FlagNames.flags(of: command.init())
         let isVersion = (try? SemanticVersion(parsingArgument: operand)) != nil
-        let flag = isVersion ? "version" : ["store", "feed"].first(where: flags.contains)
-        guard let flag, flags.contains(flag) else { return nil }
-        return "\(text[..<end.lowerBound])'. Did you mean '--\(flag) \(operand)'?"
+        let flag = isVersion ? "version" : "store"
+        guard isVersion || !operand.contains("://"), !CommandLineFlags.contain(flag),
+            FlagNames.flags(of: command.init()).contains(flag)
+        else { return nil }
+        return "\(text[..<end.upperBound]). Did you mean '--\(flag) \(operand)'?\(text[end.upperBound...])"
     }
 
     /// Returns `text`, a message of the parser about `arguments`, with another suggestion: a flag that ends with the unknown name, a similar
@@ -290,9 +291,9 @@ private enum SimilarFlag {
         let advice =
             better.map { "Did you mean '--\($0)'?" }
             ?? "`clientctl \(words.joined(separator: " ")) --help` lists the options."
-        if name == "feed", words.first == "feed", !flags.contains("feed") {
+        if name == "feed", ["feed check", "feed serve"].contains(words.joined(separator: " ")) {
             return
-                "\(text[..<name.endIndex])'. Give the feed as an argument: `clientctl \(words.joined(separator: " ")) FEED`."
+                "\(text[..<name.endIndex])'. Give the feed as an argument: `clientctl \(words.joined(separator: " ")) FEED`.\(rest)"
         }
         return "\(text[..<name.endIndex])'. \(advice)\(rest)"
     }

@@ -12,12 +12,12 @@ extension Environment {
 /// Only `Output` and `Log` write to them. They escape unprintable characters, so that no byte of a feed, a page or a file name moves
 /// the cursor or forges a line.
 enum Output {
-    /// What this process prints. Each case includes the ones before it.
+    /// What this process prints on standard error. Each case includes the ones before it.
     enum Detail: Int {
-        case warnings, results, requests
+        case warnings, notes, requests
     }
 
-    private static let chosen = Mutex(Detail.results)
+    private static let chosen = Mutex(Detail.notes)
 
     static var detail: Detail { chosen.withLock(\.self) }
 
@@ -30,11 +30,7 @@ enum Output {
     ///
     /// If the output cannot be written, a read-only command exits with status 1. A command that changed something (`afterChange`) keeps its
     /// status, because its change is kept.
-    /// With `--quiet`, the lines of a change are not printed, unless they are an answer (`isAnswer`) that the caller needs.
-    static func give(
-        json: Bool, afterChange: Bool = false, isAnswer: Bool = false, _ object: JSONObject, lines: [String]
-    ) {
-        if !json && afterChange && !isAnswer && detail == .warnings { return }
+    static func give(json: Bool, afterChange: Bool = false, _ object: JSONObject, lines: [String]) {
         let isColored = !json && Ink.isShown(on: 1)
         let bytes =
             json

@@ -77,9 +77,9 @@ struct Settings {
         if let unknown = file.members.first(where: { !FlagNames.all.contains($0.name) }) {
             throw UpdateFailure(
                 .configInvalid, subject: "\(path): \(UntrustedName.display(unknown.name))",
-                "The configuration \(path) sets \(UntrustedName.display(unknown.name)), which is not a flag: "
-                    + (FlagNames.similar(to: unknown.name, in: FlagNames.all.sorted()).map { "Did you mean \($0)?" }
-                        ?? "its keys are flags without the leading dashes, such as \"shell-version\"."))
+                "The configuration \(path) sets \(UntrustedName.display(unknown.name)), which is not a flag"
+                    + (FlagNames.similar(to: unknown.name, in: FlagNames.all.sorted()).map { ". Did you mean \($0)?" }
+                        ?? ": its keys are flags without the leading dashes, such as \"shell-version\"."))
         }
         return file
     }
@@ -128,6 +128,7 @@ struct Settings {
     /// Flags that exclude each other. If the command line has one, the environment and the file do not set the others.
     private static let alternatives = [
         ["manifest", "channel", "meteor"], ["urgent", "no-urgent"], ["max-failures", "allow-failures"],
+        ["quiet", "verbose"],
     ]
 
     private static func isReplaced(_ name: String) -> Bool {

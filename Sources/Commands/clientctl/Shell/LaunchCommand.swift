@@ -39,7 +39,7 @@ struct LaunchCommand: ParsableCommand, ConfinedCommand {
         let prepared = launched.prepared
         let path = try Wiring.absolute(prepared.client.root.path)
         Output.give(
-            json: common.json, afterChange: true, isAnswer: true,
+            json: common.json, afterChange: true,
             [
                 "version": .string(launched.name.shortDescription), "source": .string(prepared.client.source),
                 "servingRoot": .string(path), "token": .string(launched.token.text),

@@ -222,7 +222,7 @@ package enum RosterRule {
     package static func waits(_ row: RosterRow) -> String? {
         switch row.post.waiting {
         case .window: "an activation window"
-        case .page: "a reload of its page"
+        case .page: "a page reload"
         case .rollout: "the rollout"
         case .paused: "its paused release"
         case .hours: "the download hours"

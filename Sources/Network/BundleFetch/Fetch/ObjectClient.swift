@@ -36,8 +36,13 @@ package final class ObjectClient {
         try easy.prepare(
             request, at: url, transfer, region: region, keys: keys, options: options,
             context: Unmanaged.passUnretained(transfer).toOpaque())
+        let began = ContinuousClock.now
+        defer {
+            let result = transfer.head.isComplete ? "status \(transfer.head.status)" : "no response"
+            let milliseconds = Int((.now - began) / .milliseconds(1))
+            options.log?("\(request.method.rawValue) \(url.display): \(result), \(milliseconds) ms")
+        }
         let code = try withExtendedLifetime(transfer) { try run(&easy, transfer) }
-        options.log?("\(request.method.rawValue) \(url.display): status \(transfer.head.status)")
         if let failure = transfer.failure { throw failure }
         guard code == CURLE_OK, transfer.head.isComplete else {
             throw CurlFailure.error(

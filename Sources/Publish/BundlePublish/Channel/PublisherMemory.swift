@@ -21,7 +21,7 @@ package struct PublisherMemory: Sendable {
         let feed: String
         /// The digests of the files that were signed before; nil in the file of version 0.9.0.
         var earlier: [SHA256Digest]?
-        /// Whether the feed may lack the file, because the publisher stopped before it wrote it.
+        /// Whether the entry was stored before the file was written, so that the feed may lack the file.
         var isIntended = false
 
         fileprivate static let mostEarlier = 64
@@ -98,13 +98,14 @@ package struct PublisherMemory: Sendable {
         return others.filter { $0.isValid(trusting: trusted) }.max { $0.sequence < $1.sequence }
     }
 
-    /// Stores `entry`, which is about to be written, unless `line` has an entry. Without it, a publisher that stops between the feed and
-    /// this folder would not recognize its own file.
+    /// Stores `entry`, which is about to be written, unless the publisher has signed a file of `line` before. Without it, a publisher that
+    /// stops after it wrote the feed and before it wrote this folder would not recognize its own file.
     func intend(_ entry: LastSigned, of line: Line, trusting trusted: [String]) throws {
         if try last(of: line, trusting: trusted, shown: nil) != nil { return }
-        let others = try entries(in: line.fileName(), of: line).filter { !$0.isValid(trusting: trusted) }
         var entry = entry
         entry.isIntended = true
+        // The feed may have the file of an earlier attempt.
+        let others = try entries(in: line.fileName(), of: line).filter { $0 != entry }
         try write(others.suffix(Self.mostEntries - 1) + [entry], to: line.fileName(), of: line)
     }
 

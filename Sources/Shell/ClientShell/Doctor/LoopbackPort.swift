@@ -107,8 +107,8 @@ package enum LoopbackPort {
         return String(repeating: "0", count: max(0, digits - text.count)) + text
     }
 
-    /// Returns the text of a file in `/proc`, whole: connections of other users must not hide one at its end.
-    private static func text(_ path: String) -> String {
+    /// Returns the text of a file in `/proc`, whole: connections of other users must not hide a line at its end.
+    static func text(_ path: String) -> String {
         var bytes: [UInt8] = []
         _ = try? File.open(reading: path).forEachBlock { bytes += $0 }
         return String(decoding: bytes, as: UTF8.self)

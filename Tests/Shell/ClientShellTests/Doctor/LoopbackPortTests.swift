@@ -1,3 +1,4 @@
+import BundleTesting
 import Testing
 
 @testable import ClientShell
@@ -31,7 +32,7 @@ struct LoopbackPortTests {
             "9999: \(ends) 01 00000000:00000000 00:00000000 00000000  \(user)        0 4711 1 0000 20 4 30 10 -1\n"
         }
         let others = (0..<20_000).map { number in
-            connection("0100007F:2EE0 0100007F:\(String(1024 + number, radix: 16, uppercase: true))", user: 7)
+            connection("0100007F:2EE0 0100007F:\(String(4096 + number, radix: 16, uppercase: true))", user: 7)
         }
         let table =
             Self.head + others.joined() + connection("0100007F:FFFE 0100007F:2EE0", user: 1000)
@@ -39,6 +40,13 @@ struct LoopbackPortTests {
         #expect(LoopbackPort.users(from: 0xFFFE, to: 12000, in: table) == [1000])
         #expect(LoopbackPort.users(from: 0x50, to: 12000, in: table) == [33])
         #expect(LoopbackPort.users(from: 12000, to: 0xFFFE, in: table) == [])
+    }
+
+    @Test func `reads a table of any size whole`() throws {
+        let folder = try TemporaryFolder()
+        let table = String(repeating: "x", count: 3 << 20) + "end"
+        #expect(LoopbackPort.text(try folder.write(Array(table.utf8), to: "table")) == table)
+        #expect(LoopbackPort.text(folder.file("missing")) == "")
     }
 
     @Test func `finds no user in a damaged table`() {
