@@ -56,7 +56,7 @@ struct FeedExportCommand: AsyncParsableCommand {
             )
         }
         let report = try await FeedExport(of: source, trust: trust, clock: .now).run(
-            to: target, channels: channel, with: DeviceContainer.fetcher(WayOptions().fetching()))
+            to: target, channels: channel, with: DeviceContainer.fetcher(.command))
         for left in report.leftOut { Output.warn(left.advice) }
         Output.give(
             json: common.json, afterChange: true, Self.object(report, in: target), lines: Self.lines(report, in: target)

@@ -145,8 +145,7 @@ struct WayOptions: ParsableArguments {
 
     /// Returns the options of all requests. Throws `ValidationError` or `UpdateFailure` if a flag has a wrong value.
     func fetching() throws -> FetchOptions {
-        var options = FetchOptions(userAgent: Product.userAgent)
-        options.log = Output.requestLog
+        var options = FetchOptions.command
         options.caFile = try caFile.map(Self.authorities)
         options.proxy = try proxy.map(address)
         options.clientCertificate = try Wiring.clientCertificate(clientCert, key: clientKey)
@@ -215,5 +214,14 @@ extension SourceOrder {
                     + "\(UntrustedName.display(text)).")
         }
         return order
+    }
+}
+
+extension FetchOptions {
+    /// The options of requests without flags.
+    static var command: FetchOptions {
+        var options = FetchOptions(userAgent: Product.userAgent)
+        options.log = Output.requestLog
+        return options
     }
 }

@@ -154,7 +154,7 @@ struct AfterPublish {
     private func look(_ publication: Publication) async throws -> Duration? {
         guard let base else { return nil }
         let watch = PublicationCheck(
-            base, with: try DeviceContainer.fetcher(WayOptions().fetching()), origin: publication.feed,
+            base, with: try DeviceContainer.fetcher(.command), origin: publication.feed,
             within: limit)
         return try await watch.run(
             documents: publication.documents, channel: publication.channel?.name, release: publication.version)

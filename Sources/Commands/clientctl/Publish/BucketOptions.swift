@@ -35,8 +35,7 @@ struct BucketReading: ParsableArguments {
         }
         var base = endpoint ?? "https://s3.\(place).amazonaws.com"
         while base.hasSuffix("/") { base.removeLast() }
-        var options = FetchOptions(userAgent: Product.userAgent)
-        options.log = Output.requestLog
+        var options = FetchOptions.command
         options.caFile = Self.variable("AWS_CA_BUNDLE")
         if let path = options.caFile {
             try EditedText.requirePlain(File.open(reading: path).readAll(maximumBytes: 16 << 20), in: path)
