@@ -28,7 +28,7 @@ struct List: ParsableCommand {
             json: common.json,
             [
                 "versions": .array(names.map { .string($0.description) }),
-                "current": .string(orNull: ledger.known(ledger.current)?.description),
+                "current": .string(ledger.current.description),
                 "pending": .string(orNull: ledger.pending?.description),
                 "previous": .string(orNull: ledger.known(ledger.previous)?.description),
                 "clients": .array(inventory.bundles.map(describe)),
