@@ -82,6 +82,7 @@ def own_statuses(path, table):
     found = []
     for status, text in table:
         for names, meaning in re.findall(r"([a-z ]+(?:, [a-z ]+)*): ([^:]*)(?:, (?=[a-z, ]+:)|$)", text):
-            if any(path == name or path.endswith(f" {name}") for name in names.split(", ")):
+            # "check" is not `feed check`, and "insights" is `fleet insights`.
+            if any(path == name or name not in FAILURES and path.endswith(f" {name}") for name in names.split(", ")):
                 found.append((int(status), meaning))
     return found
