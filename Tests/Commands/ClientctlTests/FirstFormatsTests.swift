@@ -100,6 +100,22 @@ import Testing
         try launch(store: "fresh", confirming: "1.5.0")
     }
 
+    @Test func `a delta of 0.9 updates a client`() throws {
+        for (version, route) in [("1.0.0", "archive"), ("1.2.0", "delta")] {
+            let installed = try run([
+                "install", "--manifest", "feed/releases/v\(version)/manifest.json", "--trust", "trust.json", "--store",
+                "fresh", "--shell-version", "1.0.0", "--app-id", "org.example.kiosk",
+            ]).succeeded("installed")
+            #expect(installed.string("route") == route)
+        }
+        try run(["verify", "--store", "fresh", "--trust", "trust.json"]).succeeded()
+    }
+
+    @Test func `a hold of 0.9 is verified`() throws {
+        let hold = try run(["verify", "feed/channels/stable.hold.json", "--trust", "trust.json"]).succeeded("verified")
+        #expect(hold.json["hold"]?.objectValue?["releases"] == .array([.string("1.3.0")]))
+    }
+
     @Test func `a trust root of 0.9 is shown, renewed and signed`() throws {
         try run(["trust", "show", "trust.json"]).succeeded()
         try run(["trust", "renew", "trust.json", "--out", "next.json"]).succeeded()
