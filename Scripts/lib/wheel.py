@@ -80,7 +80,8 @@ def main():
     bill = bill_of_materials(program, program, machine, version, libraries)
     (out / f"clientctl-{version}-linux-{machine}.cdx.json").write_text(bill, encoding="utf-8")
     (out / f"clientctl-{version}-licenses.txt").write_text(licenses(libraries), encoding="utf-8")
-    write_wheel(out, PLATFORMS[machine], version, {"clientctl": program.read_bytes(), "licenses": licenses(libraries).encode(), "bill": bill.encode()}, moment)
+    entries = {"clientctl": program.read_bytes(), "licenses": licenses(libraries).encode(), "bill": bill.encode()}
+    write_wheel(out, PLATFORMS[machine], version, entries, moment)
 
 
 main()
