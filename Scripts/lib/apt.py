@@ -56,8 +56,11 @@ def main(folder, key):
     release = (
         f"Origin: clientctl\nLabel: clientctl\nSuite: {SUITE}\nCodename: {SUITE}\nDate: {email.utils.formatdate(moment, usegmt=True)}\n"
         f"Architectures: {' '.join(ARCHITECTURES)}\nComponents: main\nAcquire-By-Hash: yes\nSHA256:\n" + "\n".join(sums) + "\n")
-    signed = subprocess.run(["gpg", "--batch", "--yes", "--local-user", key, "--clearsign"], check=True, input=release.encode(),
-                            stdout=subprocess.PIPE).stdout
+    # The signature has the time of the release, so that it has the same bytes again. apt refuses one that is older than its key.
+    keys = subprocess.run(["gpg", "--batch", "--with-colons", "--list-keys", key], check=True, stdout=subprocess.PIPE, text=True).stdout
+    created = [int(line.split(":")[5]) for line in keys.splitlines() if line.startswith(("pub:", "sub:"))]
+    signed = subprocess.run(["gpg", "--batch", "--yes", "--local-user", key, "--faked-system-time", f"{max(moment, *created)}!",
+                             "--clearsign"], check=True, input=release.encode(), stdout=subprocess.PIPE).stdout
     (suite / "InRelease").write_bytes(signed)
     public = subprocess.run(["gpg", "--batch", "--export", key], check=True, stdout=subprocess.PIPE).stdout
     (root / "clientctl.gpg").write_bytes(public)
