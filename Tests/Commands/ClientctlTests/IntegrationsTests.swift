@@ -123,6 +123,16 @@ import Testing
         #expect(ending.text.contains("reproducible"))
     }
 
+    @Test func `the provenance of a release is right, and each change is found`() throws {
+        let environment = Clientctl.environment([
+            "TMPDIR": folder.path, "SOURCE_DATE_EPOCH": "1700000000",
+            "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*",
+        ])
+        let ending = try Program.run(["\(Checkout.root)/Scripts/checks/provenance"], environment: environment)
+        #expect(ending.status == 0, "\(ending.errors)")
+        #expect(ending.text.contains("reproducible"))
+    }
+
     @Test(arguments: [
         "yocto/clientctl.bb", "buildroot/clientctl.mk", "buildroot/clientctl.hash", "buildroot/Config.in",
     ])
