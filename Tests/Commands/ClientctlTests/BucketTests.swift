@@ -80,6 +80,8 @@ import Testing
         try release("rollout", "50%", "--version", "1.1.0").succeeded("changed")
         try release("rollout", "60%", "--version", "1.1.0", "--expect-sequence", "2").failed(22, "rollbackAttempt")
         let list = try run(["channel", "list", "--feed", feed, "--json"]).succeeded()
+        let verbose = try run(["channel", "list", "--feed", feed, "-v"])
+        #expect(verbose.errors.contains("channels/stable.json: status 200, "), "\(verbose.errors)")
         #expect(list["channels"]?.arrayValue?.count == 1)
         let page = try run(
             [

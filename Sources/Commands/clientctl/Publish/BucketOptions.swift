@@ -9,10 +9,11 @@ import CLibrary
 struct BucketReading: ParsableArguments {
     @Option(help: .credentialCommand) var credentialCommand: String?
 
-    /// Throws `ValidationError` if the flag is given for a feed in a folder, where it has no effect.
+    /// Throws `ValidationError` if the flag is given for another feed than one in a bucket, where it has no effect.
     func requireBucket(_ place: any FeedLocation) throws {
-        guard place.address.folder != nil, CommandLineFlags.contain("credential-command") else { return }
-        throw ValidationError("--credential-command is for buckets, and \(place.address) is a folder: leave it out.")
+        if case .bucket = place.address { return }
+        guard CommandLineFlags.contain("credential-command") else { return }
+        throw ValidationError("--credential-command is for buckets, and \(place.address) is none: leave it out.")
     }
 
     func client(_ address: BucketAddress) throws -> ObjectClient {
@@ -162,13 +163,13 @@ struct BucketOptions: ParsableArguments {
         return terms
     }
 
-    /// Throws `ValidationError` if flags of a bucket are given for a feed in a folder, where they have no effect. The environment and the
+    /// Throws `ValidationError` if flags of a bucket are given for another feed, where they have no effect. The environment and the
     /// configuration file can set them for several feeds.
     func requireBucket(_ place: any FeedLocation) throws {
-        guard place.address.folder != nil else { return }
+        if case .bucket = place.address { return }
         try reading.requireBucket(place)
         if let flag = ["single-writer", "document-max-age"].first(where: CommandLineFlags.contain) {
-            throw ValidationError("--\(flag) is for buckets, and \(place.address) is a folder: leave it out.")
+            throw ValidationError("--\(flag) is for buckets, and \(place.address) is none: leave it out.")
         }
     }
 }

@@ -89,7 +89,7 @@ enum ProjectRule: Equatable {
                 }
             case .feed where LocationAddress.isInBucket(value): continue
             case .path, .feed:
-                if !isInside(value) { return .leavesFolder(path: value) }
+                if value.contains("://") || !isInside(value) { return .leavesFolder(path: value) }
             }
         }
         return .allowed

@@ -17,6 +17,19 @@ package enum ChannelRule {
         package let verdict: Decision.Verdict
         package let reason: String
 
+        /// The word for apps on phones, as in the page's module for them.
+        package var phoneWord: String {
+            switch rule {
+            case .recall, .floor, .rollout: "no_new_version_available"
+            case .signature: "not_signed"
+            case .application: "wrong_app"
+            case .pause: "paused"
+            case .shell: if case .incompatible(.shellTooOld) = verdict { "app_too_old" } else { "app_too_new" }
+            case .blocked: "blocked"
+            case .hold: "may_be_held"
+            }
+        }
+
         /// Whether the channel recalls the release.
         var isRecall: Bool { rule == .recall || rule == .floor }
 

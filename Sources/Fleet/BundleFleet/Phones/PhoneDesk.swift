@@ -96,7 +96,7 @@ package final class PhoneDesk: Sendable {
             switch try judge(check, read) {
             case .upToDate: return none("up_to_date", "no_new_version_available", "No new version available")
             case .leave: return Self.builtin
-            case .blocked(let objection): return none("blocked", objection.word, objection.reason)
+            case .blocked(let objection): return none("blocked", objection.phoneWord, objection.reason)
             case .install(let version, let isLeaving):
                 guard let bundle = read.bundles[version] else {
                     return isLeaving
@@ -232,21 +232,6 @@ package final class PhoneDesk: Sendable {
             }
         }
         return bundles
-    }
-}
-
-extension ChannelRule.Objection {
-    /// The word for phones.
-    fileprivate var word: String {
-        switch rule {
-        case .recall, .floor, .rollout: "no_new_version_available"
-        case .signature: "not_signed"
-        case .application: "wrong_app"
-        case .pause: "paused"
-        case .shell: if case .incompatible(.shellTooOld) = verdict { "app_too_old" } else { "app_too_new" }
-        case .blocked: "blocked"
-        case .hold: "may_be_held"
-        }
     }
 }
 
