@@ -86,6 +86,7 @@ import Testing
         #expect(message("document", outcome).contains("sequence 1"))
         let plain = try Clientctl.run(["doctor", "--store", store, "--port", "0"])
         #expect(plain.status == 0 && plain.text.contains("warning  source: No feed is named"), "\(plain.text)")
+        #expect(plain.text.contains("or name a feed with --channel, --manifest or --meteor."), "\(plain.text)")
         #expect(plain.text.contains("\nok       ledger: "), "\(plain.text)")
     }
 

@@ -53,6 +53,20 @@ import Testing
         #expect(tree.entries["k.key.pem"]?.content.starts(with: bytes("-----BEGIN PRIVATE KEY-----\n")) == true)
     }
 
+    @Test func `a key of the wrong half is refused with the name of the other file`() throws {
+        try generate([]).succeeded()
+        let (own, other) = (folder.file("k.key.pem"), folder.file("k.pub.pem"))
+        let source = try folder.writeTree(["index.html": bytes("x")], to: "web")
+        let signed = try Clientctl.run(
+            ["publish", source, "--version", "1.0.0", "--feed", folder.file("feed"), "--key", other, "--json"])
+        #expect(signed.failed(78, "configInvalid").errors.contains("Give \(own)."), "\(signed.errors)")
+        let trusted = try Clientctl.run([
+            "install", "--manifest", "https://x.test/manifest.json", "--trust", own, "--store", folder.file("store"),
+            "--json",
+        ])
+        #expect(trusted.failed(78, "configInvalid").errors.contains("Give \(other)."), "\(trusted.errors)")
+    }
+
     @Test(arguments: ["k.key.pem", "k.pub.pem"])
     func `keys generate never overwrites an existing file`(name: String) throws {
         try folder.write(bytes("precious"), to: name)

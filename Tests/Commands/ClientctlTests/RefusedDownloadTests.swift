@@ -166,6 +166,17 @@ import Testing
         #expect(try downloads().isEmpty)
     }
 
+    @Test func `a damaged or missing archive in a local feed is named as such`() throws {
+        var damaged = archive
+        damaged[100] ^= 1
+        try site.folder.write(damaged, to: "feed" + Self.archivePath)
+        let refused = try site.install().failed(23, "digestMismatch")
+        #expect(refused.errors.contains("it is damaged. Copy the feed again."), "\(refused.errors)")
+        #expect(unlink(site.feed + Self.archivePath) == 0)
+        let missing = try site.install().failed(78, "configInvalid")
+        #expect(missing.errors.contains("copy the feed again"), "\(missing.errors)")
+    }
+
     @Test func `install downloads a damaged partial file again`() throws {
         _ = try interrupt()
         let part = try #require(try downloads().first { $0.key.hasSuffix(".part") })

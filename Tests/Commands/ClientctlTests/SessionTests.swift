@@ -375,7 +375,7 @@ import Testing
         try site.install(own.url("/manifest.json").display).succeeded("installed")
     }
 
-    @Test(arguments: [403, 404, 500]) func `other error statuses keep the session`(status: Int) throws {
+    @Test(arguments: [403, 404, 500]) func `an error status other than 401 keeps the session`(status: Int) throws {
         try login()
         let own = try LoopbackServer(["/manifest.json": Route(bytes("no"), status: status)])
         expectNoSecret(try site.install(own.url("/manifest.json").display).failed(11, "httpStatus"))

@@ -92,7 +92,7 @@ import Testing
         #expect(said.withLock { $0.count } == (isOdd && !target.hasSuffix("orders") ? 1 : 0), "\(said.withLock { $0 })")
     }
 
-    @Test func `serves a file whose name resembles a reserved path`() async throws {
+    @Test func `serves a file whose name resembles a reserved path, and none below __clientctl`() async throws {
         let fixture = try await Fixture()
         let files = [
             "__data.json": Array("{}".utf8), "__app/chunk.js": Array("1".utf8), "__clientctl/x.js": Array("2".utf8),

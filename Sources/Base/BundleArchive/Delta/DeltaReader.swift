@@ -10,7 +10,7 @@ package struct DeltaBounds: Sendable {
     package var files: Int
     /// The size of all files of the new tree in bytes.
     package var bytes: Int
-    /// The time at which reading fails.
+    /// The time after which reading throws `tooSlow`.
     package var deadline: ContinuousClock.Instant
 
     package init(memory: Int, files: Int, bytes: Int, deadline: ContinuousClock.Instant) {

@@ -152,7 +152,10 @@ package enum TrustAnchor: Sendable, Equatable {
         do {
             return try PublicKey(parsingPEM: bytes)
         } catch {
-            throw UpdateFailure(.configInvalid, subject: path, "\(path) cannot be trusted: \(error).")
+            // `clientctl keys generate` writes both.
+            let pair = path.hasSuffix(".key.pem") ? "\(path.dropLast(".key.pem".count)).pub.pem" : ""
+            let hint = error == .privateKeyGiven && File.exists(pair) ? " Give \(pair)." : ""
+            throw UpdateFailure(.configInvalid, subject: path, "\(path) cannot be trusted: \(error).\(hint)")
         }
     }
 

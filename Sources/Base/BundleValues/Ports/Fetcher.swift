@@ -3,26 +3,28 @@ public struct FetchRequest: Sendable {
     /// The first URL. The fetcher follows redirects from there.
     public var url: FetchURL
     /// The part that is already downloaded; nil to start at the first byte.
-    package var resume: Resume?
+    public var resume: Resume?
     /// The largest number of body bytes, counted from offset 0 of the resource, so it includes a resumed part.
     public var maximumBytes: Int
     /// The body to send; nil for a GET. The fetcher does not follow redirects of a POST.
-    package var upload: Upload?
+    public var upload: Upload?
     /// Whether the fetcher removes a Content-Encoding that it did not ask for. `maximumBytes` then limits the decoded body.
-    package var isDecoded = false
+    public var isDecoded = false
 
-    package struct Upload: Sendable, Equatable {
+    /// A body to send.
+    public struct Upload: Sendable, Equatable {
         /// The media type, such as `application/json`.
-        package let type: String
-        package let bytes: [UInt8]
+        public let type: String
+        /// The content.
+        public let bytes: [UInt8]
         /// The value of `X-Device-Key`; nil for a body without a signature of the device.
-        package let deviceKey: String?
+        public let deviceKey: String?
         /// The value of `Authorization` of the sender for which this program passes the body on; nil to use the fetcher's own token. It is
         /// sent only to the origin of the request.
-        package let authorization: String?
+        public let authorization: String?
 
         /// Creates a body. A header value that is not valid is dropped.
-        package init(type: String, bytes: [UInt8], deviceKey: String? = nil, authorization: String? = nil) {
+        public init(type: String, bytes: [UInt8], deviceKey: String? = nil, authorization: String? = nil) {
             self.type = type
             self.bytes = bytes
             self.deviceKey = deviceKey.flatMap { FetchHead.isField($0) ? $0 : nil }
@@ -31,11 +33,11 @@ public struct FetchRequest: Sendable {
     }
     /// The entity tag of the caller's copy, sent as `If-None-Match`. The server answers 304 without a body if the tag is
     /// current.
-    package let knownTag: String?
+    public let knownTag: String?
 
     /// Creates a request for at most `maximumBytes` bytes of `url`. A `knownTag` that is not a valid header value is
     /// dropped, so that a value from a server cannot add header lines.
-    package init(url: FetchURL, maximumBytes: Int, resume: Resume? = nil, knownTag: String? = nil) {
+    public init(url: FetchURL, maximumBytes: Int, resume: Resume? = nil, knownTag: String? = nil) {
         self.url = url
         self.maximumBytes = maximumBytes
         self.resume = resume
@@ -43,15 +45,15 @@ public struct FetchRequest: Sendable {
     }
 
     /// The position at which a download continues, and a validator of the resource if it needs one (RFC 9110, section 13.1.5).
-    package struct Resume: Sendable, Equatable {
+    public struct Resume: Sendable, Equatable {
         /// The number of bytes already downloaded, at least 1.
-        package let offset: Int
+        public let offset: Int
         /// A strong entity tag or a Last-Modified date, sent as `If-Range`. Nil if the caller compares the whole content with a
         /// signed digest: the rest is then accepted with any entity tag.
-        package let validator: String?
+        public let validator: String?
 
         /// Requests the rest of content whose digest is known. Returns nil, which means to start again, if the offset is below 1.
-        package init?(ofKnownContent offset: Int) {
+        public init?(ofKnownContent offset: Int) {
             guard offset > 0 else { return nil }
             self.offset = offset
             validator = nil
@@ -59,7 +61,7 @@ public struct FetchRequest: Sendable {
 
         /// Returns nil, which means to start again, if the offset is below 1 or the validator is weak, empty or not a
         /// valid header value. A stored validator must not be able to add header lines.
-        package init?(offset: Int, validator: String) {
+        public init?(offset: Int, validator: String) {
             guard offset > 0, FetchHead.isStrong(validator: validator) else { return nil }
             self.offset = offset
             self.validator = validator
@@ -259,7 +261,8 @@ extension FetchError: CustomStringConvertible {
             "\(from.shown) redirects to \(to), which is refused: \(reason). Configure the final address instead."
         case .tlsFailed(let url, let reason):
             "\(url.shown) has no trusted connection: \(reason). Check the address, the certificate, the CA file and the clock."
-        case .fileMissing(let url): "\(url.shown) does not exist. Check the path."
+        case .fileMissing(let url):
+            "\(url.shown) does not exist. Check the path, or copy the feed again if it is a part of one."
         case .filePermission(let url): "\(url.shown) may not be read. Check its permissions and those of its folders."
         case .exhausted(let url, let reason):
             "This machine cannot fetch \(url.shown): \(reason). Free memory, or raise the limit on it or on open files, then run it again."

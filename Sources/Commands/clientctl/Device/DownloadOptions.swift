@@ -3,7 +3,7 @@ import BundleCore
 import BundleDisk
 import BundleFetch
 import BundleValues
-import ClientShell
+import BundleShell
 
 /// The flags for the downloads of releases.
 struct DownloadOptions: ParsableArguments {
@@ -93,7 +93,8 @@ extension FetchPolicy {
 
     static func mirrors(_ texts: [String]) throws -> [FetchURL] {
         guard texts.count <= mostMirrors else {
-            throw ValidationError("--mirror names at most \(mostMirrors) copies of a feed.")
+            throw ValidationError(
+                "--mirror names at most \(mostMirrors) copies of a feed, not \(texts.count). Leave some out.")
         }
         return try texts.map { try FlagValue.parsed($0, of: "mirror") { try mirror($0) } }
     }

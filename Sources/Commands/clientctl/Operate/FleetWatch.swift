@@ -122,30 +122,35 @@ private struct FleetWatcher {
         var failures: [AlertKind: Int] = [:]
         while !Task.isCancelled {
             let now = Timestamp.now
-            var problems = FleetProblems()
-            func read(_ kind: AlertKind, _ body: () async throws -> Void) async {
-                do {
-                    try await body()
-                    failures[kind] = 0
-                } catch {
-                    failures[kind, default: 0] += 1
-                    if failures[kind, default: 0] >= Self.failuresOfAlert { problems.add(kind, UpdateFailure(error)) }
-                }
-            }
-            await read(.roster) { problems.add(try await access.list(RosterFilter(), at: now).rows, at: now) }
-            if let channel {
-                await read(.feed) {
-                    let limit = Timestamp(
-                        clamping: now.secondsSinceEpoch + Int(clamping: channel.limit.components.seconds))
-                    problems.add(try channel.read(at: now), expiringBefore: limit, at: now)
-                }
-            }
+            let problems = await problems(at: now, &failures)
             if Task.isCancelled { return }
-            for alert in alerts.alerts(for: problems, at: now) where await !announce(alert) {
-                alerts.retract(alert.kind)
+            for alert in alerts.alerts(for: problems, at: now) {
+                if await !announce(alert) { alerts.retract(alert.kind) }
             }
             try? await Task.sleep(for: interval)
         }
+    }
+
+    /// Reads the roster and the channel. `failures` counts the failed readings of each in succession.
+    private func problems(at now: Timestamp, _ failures: inout [AlertKind: Int]) async -> FleetProblems {
+        var problems = FleetProblems()
+        func read(_ kind: AlertKind, _ body: () async throws -> Void) async {
+            do {
+                try await body()
+                failures[kind] = 0
+            } catch {
+                failures[kind, default: 0] += 1
+                if failures[kind, default: 0] >= Self.failuresOfAlert { problems.add(kind, UpdateFailure(error)) }
+            }
+        }
+        await read(.roster) { problems.add(try await access.list(RosterFilter(), at: now).rows, at: now) }
+        if let channel {
+            await read(.feed) {
+                let limit = Timestamp(clamping: now.secondsSinceEpoch + Int(clamping: channel.limit.components.seconds))
+                problems.add(try channel.read(at: now), expiringBefore: limit, at: now)
+            }
+        }
+        return problems
     }
 
     /// Returns whether the command received the alert.

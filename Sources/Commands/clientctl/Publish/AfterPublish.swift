@@ -2,7 +2,7 @@ import BundleFormats
 import ArgumentParser
 import BundlePublish
 import BundleValues
-import ClientShell
+import BundleShell
 
 /// The steps after a change of a feed.
 struct AfterOptions: ParsableArguments {
@@ -147,7 +147,7 @@ struct AfterPublish {
     private static func refusal(_ hook: [String], what: String, publication: Publication) -> UpdateFailure {
         UpdateFailure(
             .hookFailed, subject: hook.first ?? "",
-            "The change is in \(publication.feed.address), but the command of --after-publish failed, so devices may get it late. \(what)"
+            "The change is in \(publication.feed.address), but the command of --after-publish failed, so devices may get it late. \(what) Run the command again by hand; the change need not be published again."
         )
     }
 

@@ -13,7 +13,8 @@ enum PublishTime {
         guard let seconds = Int(text), let time = try? Timestamp(secondsSinceEpoch: seconds) else {
             throw UpdateFailure(
                 .configInvalid, subject: "SOURCE_DATE_EPOCH",
-                "SOURCE_DATE_EPOCH is not a number of seconds: \(UntrustedName.display(text)).")
+                "SOURCE_DATE_EPOCH is not a number of seconds: \(UntrustedName.display(text)). Set it to seconds since 1970, or unset it."
+            )
         }
         return time
     }

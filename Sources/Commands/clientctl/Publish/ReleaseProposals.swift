@@ -130,7 +130,7 @@ struct ReleaseApprove: ChannelEditCommand {
     }
 }
 
-/// A channel file as people compare it.
+/// Reads a channel file for a comparison, and writes it as lines of JSON.
 enum ChannelText {
     /// Returns the channel file, unverified; nil if there is none. The commands verify it.
     static func document(of channel: String, in feed: any FeedLocation) throws -> ChannelDocument? {

@@ -116,8 +116,8 @@ struct ReleaseTarget: ChannelEdit {
         let names = Set(try await devices.groups(words, way: way))
         guard names.count <= ChannelDocument.Release.mostGroups, names.allSatisfy(DeviceGroup.isNamedByReleases) else {
             throw ValidationError(
-                "Groups are at most \(ChannelDocument.Release.mostGroups) names with commas between them: \(DeviceGroup.rule). A single "
-                    + "device is device: and 16 hex digits.")
+                "\(UntrustedName.display(groups)) is not a list of groups. Give at most \(ChannelDocument.Release.mostGroups) names with commas "
+                    + "between them: \(DeviceGroup.rule). For a single device, give device: and its 16 hex digits.")
         }
         return .groups(version, names.sorted(), only: only)
     }

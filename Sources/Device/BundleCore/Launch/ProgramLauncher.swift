@@ -149,7 +149,10 @@ package struct ProgramLauncher: Sendable {
             )
         }
         guard let program = try ProgramModes.program(of: receipts.file(StoreLayout.receipt(bundle.version))) else {
-            throw UpdateFailure(.wrongKind, subject: "\(bundle.name)", "\(bundle.name) is not a program.")
+            throw UpdateFailure(
+                .wrongKind, subject: "\(bundle.name)",
+                "\(bundle.name) is not a program: its receipt names no executable file. Install a release that was published with --program, or use another store for web clients."
+            )
         }
         let tree = try trees.directory(bundle.version.folderName)
         try OwnFile.require(tree, with: Self.content)

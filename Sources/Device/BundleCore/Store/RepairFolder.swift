@@ -31,7 +31,8 @@ struct RepairFolder: Sendable {
 
     // MARK: Good copies
 
-    /// Links a good file of a client for each digest of `wanted`, if there is one. Returns the origins.
+    /// Links into this folder, for each digest of `wanted`, an intact file of one of `clients`. Returns the client of each link, without
+    /// digests that no client has.
     func copies(
         of wanted: Set<SHA256Digest>, among clients: [ClientSurvey]
     ) throws -> [SHA256Digest: RepairReport.RepairOrigin] {

@@ -173,7 +173,7 @@ package struct Updater<Source: UpdateSource>: Sendable {
         let store = try await open()
         try await store.requireBound(to: device.appId)
         // A recall takes effect whatever the decision is.
-        if let feed = offer.feed, isNew(feed, in: try await store.inventory()) {
+        if let feed = offer.feed, changesLedger(feed, of: try await store.inventory()) {
             _ = try await store.apply([.recorded(feed), .selected(shell: device.shell)])
         }
         let verdict = try verdict(on: offer, in: try await store.inventory())
@@ -196,7 +196,7 @@ package struct Updater<Source: UpdateSource>: Sendable {
 
     /// Returns the outcome for a device with nothing to do, which neither takes the lock nor writes; nil for others.
     private func settled(_ offer: Source.Offer) throws -> UpdateOutcome? {
-        guard let glance = try Inventory.settled(at: device.store), !isNew(offer.feed, in: glance),
+        guard let glance = try Inventory.settled(at: device.store), !changesLedger(offer.feed, of: glance),
             case let verdict = try verdict(on: offer, in: glance), let newest = verdict.newest,
             isFinished(glance, after: changes(by: offer, offering: newest))
         else { return nil }
@@ -242,8 +242,9 @@ package struct Updater<Source: UpdateSource>: Sendable {
             detail: "the program that shows clients declined it for now")
     }
 
-    private func isNew(_ feed: FeedUpdate?, in inventory: Inventory) -> Bool {
-        feed.map { inventory.ledger.recording($0) != inventory.ledger } ?? false
+    /// Returns whether recording `update` would change the ledger.
+    private func changesLedger(_ update: FeedUpdate?, of inventory: Inventory) -> Bool {
+        update.map { inventory.ledger.recording($0) != inventory.ledger } ?? false
     }
 
     /// Returns whether neither `changes` nor retention would change anything.

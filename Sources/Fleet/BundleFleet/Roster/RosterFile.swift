@@ -194,7 +194,7 @@ package struct RosterFile: Sendable {
         ) { _ in }
     }
 
-    /// Reads the times that `noteReasons` wrote.
+    /// Parses words of the form `key@seconds`, which `noteReasons` writes. Skips others.
     private static func began(_ text: String) -> [String: Timestamp] {
         var began: [String: Timestamp] = [:]
         for word in text.split(separator: " ") {

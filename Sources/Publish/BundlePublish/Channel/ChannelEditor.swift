@@ -185,18 +185,18 @@ package struct ChannelEditor {
                 + "`clientctl release withdraw --version \(release.version) --channel \(channel)`.")
     }
 
-    /// Prepares and writes a change of one of `channels`. Slow signers, such as a token, work before the feed is
-    /// locked.
+    /// Prepares and writes a change of one of `channels`. Slow signers, such as a token, sign before the feed is locked; quick ones sign under
+    /// the lock, where no other change can make their draft outdated.
     private func edit(
-        _ channels: [String], work: (ChannelWriter) throws -> ChannelWriter.PreparedChannel
+        _ channels: [String], prepare: (ChannelWriter) throws -> ChannelWriter.PreparedChannel
     ) throws -> ChannelReport {
         try feed.address.requireExists()
         let writer = ChannelWriter(location: feed, options: options)
         let isQuick = options.signers.areQuick
         var report = try feed.change(
-            options.wait, channels: isQuick ? [] : channels, draft: { isQuick ? nil : try work(writer) }
+            options.wait, channels: isQuick ? [] : channels, draft: { isQuick ? nil : try prepare(writer) }
         ) { drafted in
-            try writer.put(try drafted ?? work(writer))
+            try writer.put(try drafted ?? prepare(writer))
         }
         report.writes = dryRun?.writes
         return report

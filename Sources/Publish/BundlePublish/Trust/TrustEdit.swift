@@ -107,7 +107,9 @@ extension TrustRoot {
         if let label {
             guard KeyLabel.isValid(label) else {
                 throw UpdateFailure(
-                    .configInvalid, subject: UntrustedName.display(label), "A label has \(KeyLabel.rule).")
+                    .configInvalid, subject: UntrustedName.display(label),
+                    "\(UntrustedName.display(label)) cannot be a label. A label has \(KeyLabel.rule). Choose another one."
+                )
             }
             if let other = keys.first(where: { $0.label == label }) {
                 throw UpdateFailure(

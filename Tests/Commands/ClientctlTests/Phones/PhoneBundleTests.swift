@@ -66,7 +66,7 @@ import Testing
         #expect(bundle["encrypted"] == nil && bundle["keyId"] == nil)
     }
 
-    @Test func `publish makes the same bytes for phones in another feed and at another time`() throws {
+    @Test func `publish makes the same bytes for phones in another feed and time zone`() throws {
         try generate("phone")
         let more = ["--phone-key", site.folder.file("phone.key.pem")]
         let made = try site.publish("1.0.0", more, environment: ["SOURCE_DATE_EPOCH": "1800000000"]).succeeded(

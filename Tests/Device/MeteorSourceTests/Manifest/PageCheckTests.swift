@@ -35,7 +35,7 @@ import Testing
         #expect(try Self.check(config).appId == "app")
     }
 
-    @Test func `N-01, SW-36: rejects a page of another version as that of a changed server`() throws {
+    @Test func `N-01, SW-36: rejects a page of another version as versionMismatch`() throws {
         var config = Self.good
         config.pageVersion = "v-WRONG"
         let failure = try #require(try Self.refusal(config))

@@ -47,7 +47,7 @@ struct CapacitorStoreTests {
         #expect(device.requests == expectedRequests(page: 0))
     }
 
-    @Test("SW-45: ignores folders of incomplete downloads and corrupt bundles")
+    @Test("SW-45: removes folders that the ledger does not have, and shows the installed version")
     func skipsOthers() async throws {
         let device = try Self.three()
         try device.restart()

@@ -45,7 +45,9 @@ struct ReuseTests {
         #expect(try device.text("/app/a.js") == nil)
     }
 
-    @Test("links a file of an archive client with the same bytes under any name", arguments: HashScheme.allCases)
+    @Test(
+        "links a file of an archive client under any name if a hash proves its bytes, and downloads it otherwise",
+        arguments: HashScheme.allCases)
     func fromArchive(hashes: HashScheme) async throws {
         let device = try pushed()
         let files = ["index.html": "archive", "static/kept.js": Self.words, "static/picture": "picture"]
@@ -58,7 +60,7 @@ struct ReuseTests {
         try device.deploy(
             App.bundle("v2", [App.script("app.js", Self.words), App.asset("x.png", "picture")], hashes: hashes))
         try await device.update()
-        // A salted hash proves nothing; an `sri` does.
+        // A salted hash without an `sri` does not prove the bytes.
         let unproven: [String] =
             switch hashes {
             case .bytes, .modern: []
