@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a bill of materials (CycloneDX 1.6) of a file that contains the program: FILE.cdx.json, without the ending .deb.
 
-    bill.py PROGRAM FILE
+    bill.py PROGRAM FILE [MACHINE]
 
 The bill depends only on the program, the commit and SOURCE_DATE_EPOCH. The packages come from Package.resolved and the program.
 """
@@ -75,13 +75,13 @@ def bill_of_materials(program, file, machine, version, libraries):
     return json.dumps(bill, indent=2) + "\n"
 
 
-def main(program, file):
-    machine = native()
+def main(program, file, machine=None):
+    machine = str(machine or native())
     bill = bill_of_materials(program, file, machine, *versions(program, machine))
     pathlib.Path(f"{str(file).removesuffix('.deb')}.cdx.json").write_text(bill, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
     main(*map(pathlib.Path, sys.argv[1:]))

@@ -75,13 +75,13 @@ def main():
     version, libraries = versions(program, machine)
     if not libraries:
         sys.exit(f"wheel: {program} is not portable; build it with Scripts/release --portable")
-    if not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", version):
-        sys.exit(f"wheel: Python has no version {version}; a wheel needs three numbers")
+    if not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+(-rc\.[0-9]+)?", version):
+        sys.exit(f"wheel: Python has no version {version}; a wheel needs three numbers, and may be a candidate such as -rc.1")
     bill = bill_of_materials(program, program, machine, version, libraries)
     (out / f"clientctl-{version}-linux-{machine}.cdx.json").write_text(bill, encoding="utf-8")
     (out / f"clientctl-{version}-licenses.txt").write_text(licenses(libraries), encoding="utf-8")
     entries = {"clientctl": program.read_bytes(), "licenses": licenses(libraries).encode(), "bill": bill.encode()}
-    write_wheel(out, PLATFORMS[machine], version, entries, moment)
+    write_wheel(out, PLATFORMS[machine], version.replace("-rc.", "rc"), entries, moment)
 
 
 main()
