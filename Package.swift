@@ -64,11 +64,9 @@ let package = Package(
     name: "swap-clients",
     products: [
         .executable(name: "clientctl", targets: ["clientctl"]),
-        .library(
-            name: "ClientBundles",
-            targets: [
-                "ClientShell", "BundleCore", "MeteorSource", "BundleFetch", "BundleTransport", "BundleValues",
-            ]),
+        // What a shell embeds, and the web server for shells that show a browser.
+        .library(name: "ClientBundles", targets: ["ClientBundles"]),
+        .library(name: "ClientServer", targets: ["ClientServer"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -143,12 +141,21 @@ let package = Package(
                     .embedInCode("PageBridge/page-\($0).js")
                 }),
         ours(
-            .shell, "ClientShell",
+            .shell, "BundleShell",
             [
                 "BundleSigning", "BundleDisk", "BundleValues", "BundleFormats", "BundleTransport", "BundleFetch",
-                "BundleSockets", "BundleCore", "ArchiveSource", "MeteorSource", "BundleServe",
-                .product(name: "NIOCore", package: "swift-nio"),
-            ], resources: [.embedInCode("Screen/update-notice.js")]),
+                "BundleCore", "ArchiveSource", "MeteorSource",
+            ]),
+        // The public modules in one import, without SwiftNIO.
+        ours(
+            .shell, "ClientBundles",
+            ["BundleValues", "BundleTransport", "BundleFetch", "BundleCore", "MeteorSource", "BundleShell"]),
+        ours(
+            .shell, "ClientServer",
+            [
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleFormats", "BundleTransport", "BundleFetch",
+                "BundleSockets", "BundleCore", "MeteorSource", "BundleServe", "BundleShell",
+            ], resources: [.embedInCode("update-notice.js")]),
 
         // Publish: the commands of release engineers.
         ours(
@@ -170,14 +177,13 @@ let package = Package(
             dependencies: [
                 "BundleSigning", "BundleArchive", "BundleDisk", "BundleValues", "BundleFormats", "BundleTransport",
                 "BundleFetch", "BundleSockets", "BundleCore", "ArchiveSource", "MeteorSource", "BundleServe",
-                "ClientShell",
-                "BundlePublish", "BundleFleet", .target(name: seam),
+                "BundleShell", "ClientServer", "BundlePublish", "BundleFleet", .target(name: seam),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Sources/Commands/clientctl", swiftSettings: strict),
         // An example of a shell.
         .executableTarget(
-            name: "TinyShell", dependencies: ["BundleValues", "BundleCore", "ClientShell"],
+            name: "TinyShell", dependencies: ["ClientBundles", "ClientServer"],
             path: "Sources/Commands/TinyShell", swiftSettings: strict),
 
         // Tests: shared support.
@@ -188,7 +194,7 @@ let package = Package(
         .target(
             name: "BundleTesting",
             dependencies: [
-                "BundleSigning", "BundleDisk", "BundleValues", "BundleSockets", "BundleCore", "ClientShell",
+                "BundleSigning", "BundleDisk", "BundleValues", "BundleSockets", "BundleCore", "BundleShell",
                 .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOWebSocket", package: "swift-nio"),
@@ -211,7 +217,7 @@ let package = Package(
             name: "AgentDay",
             dependencies: [
                 "BundleSigning", "BundleDisk", "BundleValues", "BundleFetch", "BundleCore", "ArchiveSource",
-                "ClientShell", "BundlePublish", "BundleTesting",
+                "BundleShell", "BundlePublish", "BundleTesting",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Tests/Support/AgentDay", swiftSettings: strict),
@@ -237,7 +243,7 @@ let package = Package(
         tests(
             .network, "BundleFetchTests",
             [
-                "CCurl", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch", "ClientShell",
+                "CCurl", "BundleDisk", "BundleValues", "BundleTransport", "BundleFetch", "BundleShell",
                 "BundleTestTraits", "BundleTesting",
             ]),
         tests(
@@ -266,7 +272,7 @@ let package = Package(
             [
                 "BundleSigning", "BundleDisk", "BundleFormats", "BundleValues", "BundleTransport", "BundleFetch",
                 "BundleSockets",
-                "BundleCore", "MeteorSource", "ClientShell", "BundleTestTraits", "BundleTesting", "MeteorTesting",
+                "BundleCore", "MeteorSource", "BundleShell", "BundleTestTraits", "BundleTesting", "MeteorTesting",
                 "MockMeteor",
             ], exclude: ["Cases.md", "README.md"]),
         tests(
@@ -277,11 +283,12 @@ let package = Package(
                 "MeteorTesting",
             ]),
         tests(
-            .shell, "ClientShellTests",
+            .shell, "BundleShellTests",
             [
                 "BundleSigning", "BundleDisk", "BundleFormats", "BundleValues", "BundleTransport", "BundleFetch",
                 "BundleCore",
-                "ArchiveSource", "MeteorSource", "BundleServe", "ClientShell", "BundleTesting", "MeteorTesting",
+                "ArchiveSource", "MeteorSource", "BundleServe", "BundleShell", "ClientServer", "BundleTesting",
+                "MeteorTesting",
                 "BundleTestTraits",
             ]),
         tests(
@@ -304,7 +311,7 @@ let package = Package(
                 "BundleSigning", "BundleDisk", "BundleFormats", "BundleValues", "BundleTransport", "BundleSockets",
                 "BundleCore",
                 "ArchiveSource",
-                "BundleFetch", "ClientShell", "BundlePublish", "BundleFleet",
+                "BundleFetch", "BundleShell", "ClientServer", "BundlePublish", "BundleFleet",
                 "clientctl", "BundleTestTraits", "BundleTesting", "MeteorTesting",
             ], exclude: ["Phones/open-phone.py"]),
         tests(

@@ -1,61 +1,88 @@
-import BundleCore
-import BundleFetch
-import BundleTransport
-import BundleValues
-import ClientShell
+import ClientBundles
 import Synchronization
 
-/// A program of another package with its own WebSocket, screen and health check. It configures its downloads and declines a version.
-/// `Scripts/checks/library` builds it against the product ClientBundles.
+/// A program of another package with its own WebSocket, screen, health check, sessions and downloads. It reads its settings from a file and
+/// declines a version. `Scripts/checks/library` builds it against the product ClientBundles, without SwiftNIO.
 @main
 struct Embedder {
     static func main() async throws {
-        guard CommandLine.arguments.count == 5 else {
-            print("usage: Embedder STORE SHELL-VERSION CHANNEL-URL TRUST")
+        guard CommandLine.arguments.count == 2 else {
+            print("usage: Embedder SETTINGS.json")
             return
         }
-        let arguments = CommandLine.arguments
-        let store = arguments[1]
-        let feed = try FetchURL(parsing: arguments[3])
-        let sessions = MemorySessions()
-        var options = FetchOptions(userAgent: "Embedder/1.0")
-        options.proxy = ""
-        options.stallTimeout = .seconds(10)
-        options.clientCertificate = ClientCertificate(path: "/etc/embedder/device.p12", keyPath: nil)
-
-        let device = Launcher.LaunchDevice(
-            store: store, shell: try SemanticVersion(parsing: arguments[2]), seed: nil, verifies: false)
-        var configuration = ShellConfiguration(device: device)
-        configuration.healthCheck = { client in { client.root.path.isEmpty ? .failed("there is no page") : .passed } }
         let environment = Environment(log: { print("shell: \($0)") })
-        var container = DeviceContainer(configuration, environment: environment)
-        container.feed = DeviceContainer.Feed(
-            .channel(feed), trust: arguments[4], appId: nil,
-            fetcher: try DeviceContainer.fetcher(options, for: feed, sessions: sessions, environment: environment))
-        container.shouldDownload = { version in version.semantic.map { $0.description != "1.0.1" } ?? true }
-
-        container.fetchPolicy.rate = 256_000
-        container.fetchPolicy.hours = [try ActivationWindows(parsing: "22:00-05:00")]
-        container.fetchPolicy.meteredBudget = 2_000_000
-        container.fetchPolicy.deltas = .only
-        container.fetchPolicy.mirrors = [try FetchURL(parsing: "http://cache.local:8080/")]
-        container.isMetered = { true }
+        let file = ConfigFile(
+            CommandLine.arguments[1], userAgent: "Embedder/1.0", ignoring: ["volume"], environment: environment)
+        var device = try await file.load()
+        var configuration = ShellConfiguration(store: "store", shellVersion: try SemanticVersion(parsing: "1.0.0"))
+        configuration.startupTimeout = try StartupTimeout(.seconds(45))
+        configuration.healthCheck = { client in { client.root.path.isEmpty ? .failed("there is no page") : .passed } }
+        if device.feed == nil {
+            device = DeviceContainer(configuration, userAgent: "Embedder/1.0", environment: environment)
+            let url = try FetchURL(parsing: "https://updates.example.com/channels/stable.json")
+            let fetcher = CountingFetcher(inner: try device.fetcher(for: url))
+            device.feed = DeviceContainer.Feed(.channel(url), trust: "release.pub.pem", fetcher: fetcher)
+        }
+        device.network.proxy = ""
+        device.network.stallTimeout = .seconds(10)
+        device.network.clientCertificate = ClientCertificate(path: "/etc/embedder/device.p12", keyPath: nil)
+        let sessions = MemorySessions()
+        device.sessions = sessions
+        device.shouldDownload = { version in version.semantic.map { $0.description != "1.0.1" } ?? true }
+        device.fetchPolicy.rate = 256_000
+        device.fetchPolicy.hours = [try ActivationWindows(parsing: "22:00-05:00")]
+        device.fetchPolicy.meteredBudget = 2_000_000
+        device.fetchPolicy.deltas = .only
+        device.fetchPolicy.mirrors = [try FetchURL(parsing: "http://cache.local:8080/")]
+        device.isMetered = { true }
 
         let screen = Screen()
-        let shell = try container.shell(bridge: screen)
-        let listening = try container.listening(
-            push: "wss://updates.example.com/push", options: options,
-            sockets: DelegateConnector(OwnSocket()), environment: environment)
-        let restore = RestoreSession(sessions, environment: environment)
-        let boot = AppBootstrapper(restoreSession: restore, prepareLaunch: Preparation(shell: shell), router: screen)
+        let shell = try device.shell(bridge: screen)
+        let listening = try device.listening(sockets: DelegateConnector(OwnSocket()))
+        let boot = AppBootstrapper(
+            restoreSession: RestoreSession(sessions, environment: environment),
+            prepareLaunch: Preparation(shell: shell), router: screen)
         await boot.start()
         await withTaskGroup { group in
             group.addTask { await shell.run() }
             group.addTask { await listening.run(shell) }
+            group.addTask { await Self.observe(shell) }
         }
         try await sessions.change { $0.signOut(at: .now) }
         await shell.sessionDidEnd()
     }
+
+    private static func observe(_ shell: ClientShell) async {
+        for await event in shell.events {
+            switch event {
+            case .downloading(let bytes, let size): print("\(bytes) of \(size.map { "\($0)" } ?? "?") bytes")
+            case .failed(let failure) where failure.code == .networkUnavailable: print("offline")
+            case .rolledBack(let left, to: let target, let failure):
+                print("\(left) was replaced by \(target): \(failure.message)")
+                if let notes = try? await shell.deviceStatus().ready?.facts?.notes { print(notes) }
+            default: break
+            }
+        }
+    }
+}
+
+/// Counts the downloads that continue, and passes each request on.
+private struct CountingFetcher: Fetcher {
+    let inner: any Fetcher
+    private let resumed = Counter()
+
+    init(inner: any Fetcher) { self.inner = inner }
+
+    func fetch<Sink: FetchSink & ~Copyable>(_ request: FetchRequest, into sink: inout Sink) async throws -> FetchHead {
+        if let resume = request.resume { resumed.add("from byte \(resume.offset), \(resume.validator ?? "any tag")") }
+        return try await inner.fetch(request, into: &sink)
+    }
+}
+
+private final class Counter: Sendable {
+    private let lines = Mutex<[String]>([])
+
+    func add(_ line: String) { lines.withLock { $0.append(line) } }
 }
 
 /// A session repository that forgets the session at the end of the program.
@@ -87,7 +114,7 @@ private struct Preparation: PrepareLaunchUseCase {
 
 /// A screen that prints what it shows.
 private final class Screen: ShellBridge, LaunchRouting {
-    func setServerBasePath(_ client: ReadyClient) { print("showing \(client.name) from \(client.root.path)") }
+    func show(_ client: ReadyClient) { print("showing \(client.name) from \(client.root.path)") }
 
     func reload() { print("loading again") }
 

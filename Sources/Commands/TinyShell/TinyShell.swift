@@ -1,6 +1,5 @@
-import BundleCore
-import BundleValues
-import ClientShell
+import ClientBundles
+import ClientServer
 import Dispatch
 import Glibc
 import Synchronization
@@ -16,24 +15,22 @@ struct TinyShell {
             print("usage: TinyShell STORE SHELL-VERSION SEED MANIFEST-URL TRUST [HOST-URL]")
             exit(64)
         }
-        let device = Launcher.LaunchDevice(
-            store: arguments[1], shell: try SemanticVersion(parsing: arguments[2]), seed: arguments[3], verifies: false)
-        let environment = Environment(log: { print("shell: \($0)") })
-        var container = DeviceContainer(ShellConfiguration(device: device), environment: environment)
-        container.feed = DeviceContainer.Feed(
-            .manifest(try FetchURL(parsing: arguments[4])), trust: arguments[5], appId: nil,
-            fetcher: try DeviceContainer.fetcher(userAgent: "TinyShell"))
+        let configuration = ShellConfiguration(
+            store: arguments[1], shellVersion: try SemanticVersion(parsing: arguments[2]), seed: arguments[3])
+        var device = DeviceContainer(
+            configuration, userAgent: "TinyShell/1.0", environment: Environment(log: { print("shell: \($0)") }))
+        device.feed = DeviceContainer.Feed(.manifest(try FetchURL(parsing: arguments[4])), trust: arguments[5])
+        device.push = arguments.count == 7 ? arguments[6] : nil
         let view = TerminalView()
-        let shell = try container.shell(bridge: view)
-        let host = arguments.count == 7 ? arguments[6] : nil
-        let listening = try container.listening(push: host, userAgent: "TinyShell", environment: environment)
+        let shell = try device.shell(bridge: view)
+        let listening = try device.listening()
 
         try await shell.start()
         await withTaskGroup { group in
             group.addTask { await shell.run() }
             group.addTask { await listening.run(shell) }
             group.addTask { for await event in shell.events { print("event: \(event)") } }
-            await view.show(shell)
+            await view.follow(shell)
             group.cancelAll()
         }
     }
@@ -43,19 +40,20 @@ struct TinyShell {
 final class TerminalView: ShellBridge {
     private let client = Mutex<ReadyClient?>(nil)
 
-    func setServerBasePath(_ client: ReadyClient) { self.client.withLock { $0 = client } }
+    func show(_ client: ReadyClient) { self.client.withLock { $0 = client } }
 
     func reload() { print("(the page reloads: type `load`)") }
 
     /// Runs the typed commands until the input ends.
-    func show(_ shell: ClientShell) async {
+    func follow(_ shell: ClientShell) async {
         var token: LaunchToken?
-        print("commands: load, ok (the start is complete), check, reload, version, quit")
+        print("commands: load, ok (the start is complete), check, reload, back, status, quit")
         while let line = await nextLine(), line != "quit" {
             do {
                 try await perform(line, shell, &token)
             } catch {
-                print("error: \(UpdateFailure(error).message)")
+                let failure = UpdateFailure(error)
+                print("error \(failure.code): \(failure.message)")
             }
         }
     }
@@ -74,7 +72,9 @@ final class TerminalView: ShellBridge {
         case "ok": if let token { try await shell.startupDidComplete(token) }
         case "check": try await shell.checkForUpdates()
         case "reload": try await shell.reload()
-        case "version": print(await shell.currentVersion?.description ?? "nothing is shown yet")
+        case "back": print("next: \(try await shell.rollBack())")
+        case "status":
+            for client in try await shell.deviceStatus().installed { print("\(client.name): \(client.state)") }
         default: print("unknown command: \(command)")
         }
     }

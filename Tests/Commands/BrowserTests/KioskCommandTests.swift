@@ -84,6 +84,31 @@ import Testing
         }
     }
 
+    @Test func `ends a browser that a killed clientctl kiosk left`() throws {
+        let serving = try kiosk.serve()
+        let pids = kiosk.folder.file("pids")
+        let path = try script("lasting", "echo $$ >>'\(pids)'\nexec sleep 90")
+        func start() throws -> Program {
+            try kiosk.start(["kiosk", "--port", "\(serving.port)", "--browser", "\(path) {url}"])
+        }
+        let killed = try start()
+        try wait(starts: 1, killed)
+        killed.send(SIGKILL)
+        _ = try killed.wait(within: Browser.patience)
+        let text = String(decoding: try contents(ofFile: pids), as: UTF8.self)
+        let left = try #require(text.split(separator: "\n").first.flatMap { pid_t($0) })
+        #expect(kill(left, 0) == 0)
+        let next = try start()
+        try wait(for: "ended a browser that an earlier run left", next)
+        try wait(starts: 2, next)
+        let deadline = ContinuousClock.now + Browser.patience
+        while kill(left, 0) == 0 {
+            try #require(ContinuousClock.now < deadline, "the browser that was left still runs")
+            poll(nil, 0, 50)
+        }
+        for program in [next, serving.program] { program.send(SIGTERM) }
+    }
+
     @Test func `kiosk starts the browser at the address of serve, and with a new profile after a session`() throws {
         try kiosk.install(.good("1.0.0"))
         try kiosk.login()

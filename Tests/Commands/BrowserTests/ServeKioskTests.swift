@@ -117,7 +117,7 @@ import Testing
         #expect(kill(leader, 0) == 0)
         let serving = try serve()
         try wait(until: "1.0.0", isShown: 2, serving)
-        #expect(try serving.program.printed().errors.contains("ended the browser of an earlier serve"))
+        #expect(try serving.program.printed().errors.contains("ended a browser that an earlier run left"))
         try wait("the previous browser still runs") { kill(leader, 0) != 0 }
         try end(serving)
     }

@@ -2,7 +2,7 @@ import BundleCore
 import BundleTestTraits
 import BundleTesting
 import BundleValues
-import ClientShell
+import BundleShell
 import Glibc
 import Testing
 
@@ -214,10 +214,9 @@ import Testing
     func `an embedded shell confirms a client after its endpoint has answered`(path: String) async throws {
         try install("http://127.0.0.1:\(server.port)\(path)")
         var configuration = ShellConfiguration(
-            device: .init(
-                store: site.store, shell: try SemanticVersion(parsing: "1.5.0"), seed: nil, verifies: false))
+            store: site.store, shellVersion: try SemanticVersion(parsing: "1.5.0"))
         configuration.startupTimeout = try StartupTimeout(.seconds(1))
-        let container = DeviceContainer(configuration, environment: Environment())
+        let container = DeviceContainer(configuration, userAgent: "tests")
         let shell = try container.shell(bridge: SilentBridge())
         try await shell.start()
         try await shell.startupDidComplete(shell.pageWillLoad().token)
@@ -239,7 +238,7 @@ import Testing
 
 /// A web view that shows nothing.
 private struct SilentBridge: ShellBridge {
-    func setServerBasePath(_ client: ReadyClient) {}
+    func show(_ client: ReadyClient) {}
 
     func reload() {}
 }

@@ -2,7 +2,7 @@ import BundleValues
 import BundleFetch
 import BundleTestTraits
 import BundleTesting
-import ClientShell
+import BundleShell
 import Testing
 
 @Suite(.ownThread) struct RedirectTests {

@@ -1,6 +1,6 @@
 import BundleValues
 import BundleFetch
-import ClientShell
+import BundleShell
 import BundleTestTraits
 import BundleTesting
 import Synchronization

@@ -3,7 +3,7 @@ import BundleValues
 import BundleDisk
 import BundleFetch
 import BundleTesting
-import ClientShell
+import BundleShell
 import Synchronization
 
 /// Simulates the agent for a day. The clock jumps to the next event when all tasks sleep.
@@ -96,9 +96,8 @@ actor Day {
             now: now, clock: clock,
             random: { range in generator.withLock { Double.random(in: range, using: &$0) } },
             log: { inbox.warn($0) })
-        var container = DeviceContainer(configuration, environment: environment)
-        var feed = DeviceContainer.Feed(
-            try server.source(), trust: trust, appId: Publisher.appId, fetcher: try DeviceContainer.fetcher(options))
+        var container = DeviceContainer(configuration, network: options, environment: environment)
+        var feed = DeviceContainer.Feed(try server.source(), trust: trust, appId: Publisher.appId)
         feed.deviceId = "agent-day"
         container.feed = feed
         let sources = try container.sources()
@@ -314,7 +313,7 @@ actor Day {
         case .checked(let failure, let next): checked(failure, next)
         case .launched: tally.launches += 1
         case .confirmed: tally.confirmed += 1
-        case .installed, .complained: break
+        case .downloading, .installed, .complained: break
         case .unconfirmed, .blank: wrong("\(event)")
         case .rolledBack(let name, _, let failure):
             loadsOwed += 1

@@ -1,7 +1,7 @@
 import BundleCore
 import BundleValues
 import BundleDisk
-import ClientShell
+import BundleShell
 import Synchronization
 
 /// The web view: it stores the client to show and the request to load.
@@ -13,7 +13,7 @@ final class Page: ShellBridge {
 
     private let state = Mutex(State())
 
-    func setServerBasePath(_ client: ReadyClient) { state.withLock { $0.client = client } }
+    func show(_ client: ReadyClient) { state.withLock { $0.client = client } }
 
     func reload() { state.withLock { $0.isToLoad = true } }
 

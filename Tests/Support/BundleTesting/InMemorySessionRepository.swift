@@ -1,4 +1,4 @@
-package import ClientShell
+package import BundleShell
 import Synchronization
 
 /// A session repository in memory that can fail on request.

@@ -1,32 +1,77 @@
-/// The public error codes of clientctl and of its JSON output. Fleets count them, so a code never changes its meaning.
-package enum FailureCode: String, Sendable, CaseIterable {
+/// The public error codes of clientctl and of its JSON output. Fleets count them, so a code never changes its meaning. Later versions
+/// can add cases: a `switch` of another program needs a `default`.
+public enum FailureCode: String, Sendable, CaseIterable {
+    /// A fault in the program.
     case `internal`
-    case networkUnavailable, httpStatus
-    case signatureInvalid, keyUnknown
+    /// The server cannot be reached.
+    case networkUnavailable
+    /// The server refused the request.
+    case httpStatus
+    /// A signature is not valid.
+    case signatureInvalid
+    /// The device does not trust the key.
+    case keyUnknown
+    /// The channel file or the trust root has expired.
     case expired
+    /// The feed is older than one that the device has accepted.
     case rollbackAttempt
-    case digestMismatch, sizeMismatch
+    /// A download has other bytes than its manifest says.
+    case digestMismatch
+    /// A download has another size than its manifest says.
+    case sizeMismatch
+    /// The archive breaks a rule or a limit.
     case archiveRejected
+    /// A document cannot be read.
     case manifestMalformed
+    /// The Meteor bundle does not suit the device.
     case unsuitableBundle
+    /// The files of a download are of several versions.
     case versionMismatch
+    /// The disk is full.
     case diskFull
+    /// Access to a file is denied.
     case permissionDenied
+    /// Another process uses the store.
     case storeLocked
+    /// The store is damaged.
     case storeDamaged
+    /// Memory or open files have run out.
     case resourcesExhausted
-    case healthFailed, blankScreen
+    /// A client did not confirm its start.
+    case healthFailed
+    /// A client confirmed its start and shows nothing.
+    case blankScreen
+    /// The version is blocked on this device.
     case versionBlocked
+    /// The client needs another version of the shell.
     case incompatibleShell
+    /// The release is of another application.
     case appMismatch
-    case deviceLocked, loginRequired
-    case wrongKind, wrongMachine, programUnusable
+    /// The device is locked.
+    case deviceLocked
+    /// The device needs a user who is logged in.
+    case loginRequired
+    /// The release is a program and the store has web clients, or the reverse.
+    case wrongKind
+    /// The program is for another processor.
+    case wrongMachine
+    /// The program does not start.
+    case programUnusable
+    /// The feed has another release of this version.
     case versionExists
-    case proposalOutdated, proposalForeign
+    /// The channel has changed since the proposal.
+    case proposalOutdated
+    /// The proposal is for another feed.
+    case proposalForeign
+    /// The release is larger than its budget.
     case overBudget
+    /// A file of the feed cannot be read by everybody.
     case notPublic
+    /// A command that runs after a publication failed.
     case hookFailed
+    /// The command line is wrong.
     case usage
+    /// A setting cannot be used.
     case configInvalid
 
     /// The exit status of a command that fails with this code. Codes with the same remedy share a status.

@@ -3,7 +3,8 @@ import CLibrary
 
 /// An error with a public code, the object that was refused, and a message for people with the next step.
 public struct UpdateFailure: Error, Equatable, Sendable, CustomStringConvertible {
-    package let code: FailureCode
+    /// The code, by which programs tell failures apart. The guide has a page for each.
+    public let code: FailureCode
     /// The version, path, URL or rule that the failure is about.
     public let subject: String
     /// One or two sentences: the failure and the next step.

@@ -49,7 +49,7 @@ final class BrowserFolder: Sendable {
     }
 
     /// The state folder of the service or of the user.
-    private static var place: String {
+    fileprivate static var place: String {
         get throws {
             func variable(_ name: String) -> String? {
                 getenv(name).map { String(cString: $0) }.flatMap { $0.hasPrefix("/") ? $0 : nil }
@@ -83,5 +83,21 @@ final class BrowserFolder: Sendable {
             }
         }
         try parent.removeTree(name)
+    }
+}
+
+/// A folder that identifies the browsers of one `clientctl kiosk`, so that the next one can end those that a killed one left.
+final class KioskMark: Sendable {
+    /// The path of the folder.
+    let path: String
+    private let lock: FileLock
+
+    /// Creates the folder for the browsers of the server at `port`. Returns nil if another `clientctl kiosk` of this user has it, for a second
+    /// screen. Throws if there is no place for it.
+    init?(port: Int) throws {
+        path = "\(try BrowserFolder.place)/kiosk-\(port)"
+        try Directory.createAll(path, mode: 0o700)
+        guard let lock = try FileLock.take("lock", in: Directory.open(path)) else { return nil }
+        self.lock = lock
     }
 }

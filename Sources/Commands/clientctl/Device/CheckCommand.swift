@@ -1,7 +1,7 @@
 import ArgumentParser
 import BundleCore
 import BundleValues
-import ClientShell
+import BundleShell
 
 struct CheckCommand: AsyncParsableCommand, RequiringCommand {
     static let alsoRequired = UpdateOptions.required

@@ -2,7 +2,7 @@ import ArgumentParser
 import BundleCore
 import BundleDisk
 import BundleValues
-import ClientShell
+import BundleShell
 
 struct Install: AsyncParsableCommand, ConfinedCommand, RequiringCommand {
     static let alsoRequired = UpdateOptions.required

@@ -1,7 +1,8 @@
 import BundleCore
 import BundleDisk
 import BundleValues
-import ClientShell
+import BundleShell
+import ClientServer
 import CLibrary
 import Synchronization
 
@@ -201,10 +202,10 @@ final class Kiosk: Sendable {
     /// Runs a browser that shows `port` of this machine, or else the `address` at the time of its start, and restarts it until the task is
     /// cancelled. Calls `starting` before each start, and `restarting` before each start after an unexpected end.
     ///
-    /// First ends browsers that an earlier `serve` on the locked `store` left. Otherwise, the new browser would open its page in the old one,
-    /// which has the same profile, and end.
+    /// First ends browsers that an earlier run left, which was killed: those with the folder `mark`, which the caller has locked. Otherwise,
+    /// the new browser would open its page in the old one, and end.
     func keepBrowser(
-        at port: Int, showing address: (@Sendable () -> String)? = nil, of store: String? = nil,
+        at port: Int, showing address: (@Sendable () -> String)? = nil, mark: String? = nil,
         starting: @escaping @Sendable () async -> Void = {}, restarting: @Sendable () -> Void = {}
     ) async {
         guard let browser else { return }
@@ -218,9 +219,8 @@ final class Kiosk: Sendable {
                         + "to {profile}"))
         }
         // Landlock denies other threads to read the open files of another process, and to change a profile.
-        if let store, (try? await onThread { try SpawnThread.run { BrowserLeftovers.endOrphans(of: store) } }) ?? 0 > 0
-        {
-            Log.note(LogLine(level: .info, event: "browser", message: "ended the browser of an earlier serve"))
+        if let mark, (try? await onThread { try SpawnThread.run { BrowserLeftovers.endOrphans(of: mark) } }) ?? 0 > 0 {
+            Log.note(LogLine(level: .info, event: "browser", message: "ended a browser that an earlier run left"))
         }
         let address = address ?? { "http://127.0.0.1:\(port)/" }
         var pause = Self.shortestPause
@@ -228,7 +228,7 @@ final class Kiosk: Sendable {
         while !Task.isCancelled {
             let began = SuspendingClock().now
             let start = Start(
-                words: browser, variables: drawing?.variables ?? [:], address: address, port: port, store: store,
+                words: browser, variables: drawing?.variables ?? [:], address: address, port: port, mark: mark,
                 hasProfile: hasProfile)
             let (isOver, hasFailed) = await watch(start, starting: starting)
             if hasFailed, let next = drawing?.next(afterFailureIn: SuspendingClock().now - began) {
@@ -254,7 +254,7 @@ final class Kiosk: Sendable {
         let variables: [String: String]
         let address: @Sendable () -> String
         let port: Int
-        let store: String?
+        let mark: String?
         let hasProfile: Bool
     }
 
@@ -281,7 +281,7 @@ final class Kiosk: Sendable {
                     pipe?.isPassedOn()
                 }
                 return try StartedProgram(
-                    words, adding: start.variables, without: .secrets, mark: start.store, pipe: pipe?.theirs,
+                    words, adding: start.variables, without: .secrets, mark: start.mark, pipe: pipe?.theirs,
                     output: output.writing, errors: output.writing)
             }
             running.withLock {

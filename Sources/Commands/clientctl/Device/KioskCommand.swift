@@ -2,7 +2,8 @@ import ArgumentParser
 import BundleServe
 import BundleValues
 import CLibrary
-import ClientShell
+import BundleShell
+import ClientServer
 import Synchronization
 
 /// `clientctl kiosk`.
@@ -63,6 +64,8 @@ struct KioskCommand: AsyncParsableCommand, RequiringCommand {
             browser: browser, hook: nil, profile: profile, pictures: way,
             requiresSession: { reader.last?.requiresSession == true })
         try StartedProgram.reapOrphansAsInit()
+        // A user without a home folder has none.
+        let mark = try? KioskMark(port: port)
         let began = SuspendingClock().now
         let own = try await WaitingServer.start(next: {
             reader.isAnswered && !kiosk.hasWrongProfile ? reader.page : nil
@@ -72,7 +75,7 @@ struct KioskCommand: AsyncParsableCommand, RequiringCommand {
         }
         let signals = StopSignals()
         await withTaskGroup { group in
-            group.addTask { await Self.follow(reader, with: kiosk, port: port, own: own) }
+            group.addTask { await Self.follow(reader, with: kiosk, port: port, own: own, mark: mark) }
             await signals.wait()
             group.cancelAll()
         }
@@ -80,7 +83,9 @@ struct KioskCommand: AsyncParsableCommand, RequiringCommand {
 
     /// Starts the browser when `serve` answers, or after a short time with the page of `own`, and follows the orders of `serve` until the task
     /// is cancelled.
-    private static func follow(_ reader: OrderReader, with kiosk: Kiosk, port: Int, own: WaitingServer) async {
+    private static func follow(
+        _ reader: OrderReader, with kiosk: Kiosk, port: Int, own: WaitingServer, mark: KioskMark?
+    ) async {
         let began = SuspendingClock().now
         var contact = ServeContact(at: began)
         var isStarted = false
@@ -125,7 +130,7 @@ struct KioskCommand: AsyncParsableCommand, RequiringCommand {
                     isStarted = true
                     browsers.addTask {
                         await kiosk.keepBrowser(
-                            at: port, showing: { reader.isAnswered ? reader.page : own.url },
+                            at: port, showing: { reader.isAnswered ? reader.page : own.url }, mark: mark?.path,
                             starting: reader.noteStart)
                     }
                 }
@@ -289,7 +294,7 @@ private final class OrderReader: Sendable {
     init(port: Int, users: ServeUsers) throws {
         (self.port, self.users) = (port, users)
         page = "http://127.0.0.1:\(port)/"
-        fetcher = try DeviceContainer.fetcher(userAgent: "clientctl")
+        fetcher = try DeviceContainer.fetcher(.command)
         guard LoopbackPort.users(of: port) != nil else {
             throw UpdateFailure(
                 .configInvalid, subject: "/proc/net/tcp",

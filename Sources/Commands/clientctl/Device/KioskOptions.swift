@@ -2,7 +2,7 @@ import ArgumentParser
 import BundleCore
 import BundleValues
 import CLibrary
-import ClientShell
+import BundleShell
 
 /// The flags of the browser that shows the pages, for `serve` and `kiosk`.
 struct BrowserOptions: ParsableArguments {

@@ -2,7 +2,7 @@ import ArgumentParser
 import BundleCore
 import BundleFleet
 import BundleValues
-import ClientShell
+import BundleShell
 
 /// The flags of a device that a roster lists.
 struct RosterOptions: ParsableArguments {

@@ -1,6 +1,6 @@
 import ArgumentParser
 import BundleValues
-import ClientShell
+import BundleShell
 
 /// `clientctl screen`.
 struct ScreenCommand: ParsableCommand {

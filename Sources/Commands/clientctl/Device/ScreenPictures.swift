@@ -1,6 +1,7 @@
 import ArgumentParser
 import BundleValues
-import ClientShell
+import BundleShell
+import ClientServer
 import Synchronization
 
 /// Decides when a picture of the screen is due, and offers it to the sender of the roster.
@@ -62,7 +63,7 @@ final class ScreenPictures: Sendable {
                 return plan.held
             case .unconfirmed: plan.note(.failed, at: now)
             case .blank(_, let isOver): plan.note(isOver ? .last : .failed, at: now)
-            case .updateAvailable, .installed, .failed, .checked, .complained: break
+            case .updateAvailable, .downloading, .installed, .failed, .checked, .complained: break
             }
             return nil
         }
@@ -77,7 +78,7 @@ final class ScreenPictures: Sendable {
             plan.state = state
             switch state {
             case .signedOut, .locked, .maintenance, .waiting, .failure: plan.note(.last, at: now)
-            case .authenticated, .unauthenticated, .updateRequired: break
+            case .client, .guests, .updateRequired: break
             }
         }
     }
@@ -89,8 +90,8 @@ final class ScreenPictures: Sendable {
         guard let state = plan.withLock(\.state), let record = try? sessions.record() else { return false }
         let showsClient =
             switch state {
-            case .authenticated, .updateRequired: true
-            case .unauthenticated, .signedOut, .locked, .maintenance, .waiting, .failure: false
+            case .client, .updateRequired: true
+            case .guests, .signedOut, .locked, .maintenance, .waiting, .failure: false
             }
         return switch record.status(at: .now) {
         case .notRequired: true

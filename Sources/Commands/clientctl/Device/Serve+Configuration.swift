@@ -2,7 +2,8 @@ import ArgumentParser
 import BundleCore
 import BundleServe
 import BundleValues
-import ClientShell
+import BundleShell
+import ClientServer
 import MeteorSource
 import Synchronization
 
@@ -46,11 +47,8 @@ extension Serve {
                 to: roster, at: listed.roster, sessions, startupTimeout: configuration.startupTimeout.duration)
         let renewal = try screen.renewal(configuration.device.store)
         let bridge = LoopbackBridge(try design(), within: try origins.bound())
-        let observer = UpdateObserver { event in
-            agent.note(event)
-            bridge.note(event)
-        }
-        let container = try Wiring.container(update, configuration: configuration, report: observer)
+        let container = try Wiring.container(
+            update, configuration: configuration, report: UpdateObserver { agent.note($0) })
         let reporter = try reporting.reporter(update)
         return Parts(
             container: container, endpoints: endpoints, bridge: bridge, agent: agent, sessions: sessions,
@@ -110,13 +108,13 @@ extension Serve {
         // A user who has just logged in waits for the client that their token allows.
         return ShellBootSequence(
             sessions: sessions, launch: launch, bridge: bridge,
-            say: { if $0 != refusal?.message { logState($0) } },
-            tell: { state in
+            log: { if $0 != refusal?.message { logState($0) } },
+            report: { state in
                 agent.note(state)
                 pictures?.note(state)
                 if state.isLock { host.expectNextPage(isLocked: true) }
             },
-            welcome: { await shell.checkSoon(within: .zero) })
+            userDidSignIn: { await shell.checkSoon(within: .zero) })
     }
 
     /// Boots, and returns what the first page shows.
@@ -154,7 +152,7 @@ extension Serve {
             { await host.run() },
             {
                 await kiosk.keepBrowser(
-                    at: server.port, of: store, starting: { host.browserStarts() },
+                    at: server.port, mark: store, starting: { host.browserStarts() },
                     restarting: agent.noteBrowserRestart)
             },
             { await kiosk.runHook() },
@@ -311,9 +309,7 @@ extension Serve {
         }
         configuration.policies = try policies()
         configuration.environment.log = { Output.warn($0) }
-        if let server {
-            configuration.extraSources["connect-src", default: []] += Self.connections(to: server.rootURL.origin)
-        }
+        configuration.allowConnections(to: server)
         return Pages(configuration: configuration, port: try FlagValue.port(port), appId: appId)
     }
 
@@ -361,12 +357,6 @@ extension Serve {
             policies.isolation = isolation
         }
         return policies
-    }
-
-    /// Returns the sources of a Meteor server, to which its pages connect over HTTP and WebSockets.
-    static func connections(to origin: FetchURL.Origin) -> [String] {
-        let host = "\(origin.host):\(origin.port)"
-        return origin.scheme == .https ? ["https://\(host)", "wss://\(host)"] : ["http://\(host)", "ws://\(host)"]
     }
 
     /// Parses a policy in the form of its header: directives with their sources, separated by semicolons.
@@ -431,7 +421,9 @@ final class FirstVerdict: Sendable {
         // A client that is not on trial has confirmed an earlier start or is the seed.
         case .confirmed, .launched(_, isTrial: false): given.yield(.good)
         case .rolledBack(_, _, let failure): given.yield(.failed(failure.code))
-        case .launched, .updateAvailable, .installed, .failed, .checked, .complained, .unconfirmed, .blank: break
+        case .launched, .updateAvailable, .downloading, .installed, .failed, .checked, .complained, .unconfirmed,
+            .blank:
+            break
         }
     }
 

@@ -1,7 +1,8 @@
 import ArgumentParser
 import BundleCore
 import BundleDisk
-import ClientShell
+import BundleShell
+import ClientServer
 import BundleValues
 import BundleServe
 import MeteorSource

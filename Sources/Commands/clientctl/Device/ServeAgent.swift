@@ -3,7 +3,8 @@ import BundleCore
 import BundleDisk
 import BundleServe
 import BundleValues
-import ClientShell
+import BundleShell
+import ClientServer
 import Synchronization
 
 /// Reports the state of `serve` to the service manager, the log and the metrics.

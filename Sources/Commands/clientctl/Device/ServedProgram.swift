@@ -1,7 +1,7 @@
 import BundleCore
 import BundleDisk
 import BundleValues
-import ClientShell
+import BundleShell
 import Synchronization
 
 /// `serve` as a program that `clientctl run` started: it confirms its own start, and ends when another program is ready.

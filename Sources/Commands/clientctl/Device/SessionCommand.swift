@@ -2,7 +2,7 @@ import BundleFetch
 import ArgumentParser
 import BundleValues
 import BundleDisk
-import ClientShell
+import BundleShell
 import CLibrary
 
 /// `clientctl session`.

@@ -1,5 +1,5 @@
 import BundleValues
-import ClientShell
+import BundleShell
 
 /// The output about a device's session. It never contains the token.
 struct SessionOutput {

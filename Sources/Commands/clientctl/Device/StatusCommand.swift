@@ -2,7 +2,7 @@ import ArgumentParser
 import BundleCore
 import BundleDisk
 import BundleValues
-import ClientShell
+import BundleShell
 
 struct StatusCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -3,7 +3,8 @@ import BundleCore
 import BundleFetch
 import BundleServe
 import BundleValues
-import ClientShell
+import BundleShell
+import ClientServer
 import CLibrary
 import MeteorSource
 

@@ -2,7 +2,8 @@ import ArchiveSource
 import ArgumentParser
 import BundleCore
 import BundleFetch
-import ClientShell
+import BundleShell
+import ClientServer
 import BundleTransport
 import BundleValues
 

@@ -7,7 +7,7 @@ import BundleServe
 import BundleSigning
 import BundleValues
 import CLibrary
-import ClientShell
+import BundleShell
 
 /// `clientctl console`.
 struct Console: AsyncParsableCommand {

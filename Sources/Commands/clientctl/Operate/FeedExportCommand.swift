@@ -2,7 +2,7 @@ import BundleFormats
 import ArgumentParser
 import BundlePublish
 import BundleValues
-import ClientShell
+import BundleShell
 
 struct FeedExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -4,7 +4,7 @@ import BundleFleet
 import BundleFormats
 import BundleServe
 import BundleValues
-import ClientShell
+import BundleShell
 import Synchronization
 
 /// `clientctl feed serve`.

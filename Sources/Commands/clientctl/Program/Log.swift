@@ -1,7 +1,7 @@
 import ArgumentParser
 import BundleCore
 import BundleValues
-import ClientShell
+import BundleShell
 import CLibrary
 import Synchronization
 
@@ -159,8 +159,8 @@ extension LogLine {
         case .installed(let name, let bytes, let size):
             let amounts = "\(ByteCount(bytes: bytes)) downloaded for \(ByteCount(bytes: size)) of files"
             self.init(.info, event: "installed", message: "\(name) is installed (\(amounts))", name: name)
-        // A failed check has its own event, and metrics count all checks.
-        case .checked: return nil
+        // A failed check has its own event, and metrics count all checks and downloaded bytes.
+        case .checked, .downloading: return nil
         case .failed(let failure): self.init(failure)
         case .launched(let name, let isTrial):
             let client = name == .embedded ? "the seed" : "\(name)"

@@ -4,7 +4,7 @@ import BundleCore
 import BundleDisk
 import BundleFetch
 import BundleValues
-import ClientShell
+import BundleShell
 
 extension Wiring {
     /// Returns a fetcher that sends a token only to the origin of `url`. This is the token of `--token-file`, or otherwise of the session of

@@ -4,7 +4,7 @@ import BundleCore
 import BundleValues
 import BundleDisk
 import BundleFetch
-import ClientShell
+import BundleShell
 import BundlePublish
 import BundleSigning
 import CLibrary
@@ -52,7 +52,7 @@ enum Wiring {
         if feed == nil, meteor == nil, CommandLineFlags.contain("trust") {
             throw ValidationError("--trust needs a feed: add --channel or --manifest.")
         }
-        var container = DeviceContainer(configuration, environment: .command)
+        var container = DeviceContainer(configuration, network: .command, environment: .command)
         container.report = report
         container.gate = try gate(options, store: configuration.device.store)
         container.feed = try feed.map { try self.feed($0, options: options, keepingSession: keepingSession) }
@@ -173,7 +173,7 @@ enum Wiring {
         let configuration = ShellConfiguration(device: try device(place.store, shell: shell))
         // Without a seed, an empty store has nothing to launch, so none is created.
         if configuration.device.seed == nil { try requireStore(configuration.device.store) }
-        return try DeviceContainer(configuration, environment: .command)
+        return try DeviceContainer(configuration, network: .command, environment: .command)
             .launch(for: sessionStatus(configuration.device.store))
     }
 

@@ -2,7 +2,7 @@ import ArgumentParser
 import BundleCore
 import BundleDisk
 import BundleValues
-import ClientShell
+import BundleShell
 
 /// `clientctl events`.
 struct Events: ParsableCommand {

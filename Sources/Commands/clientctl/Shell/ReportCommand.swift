@@ -1,7 +1,7 @@
 import ArgumentParser
 import BundleCore
 import BundleValues
-import ClientShell
+import BundleShell
 
 /// The flags of reports.
 struct ReportOptions: ParsableArguments {

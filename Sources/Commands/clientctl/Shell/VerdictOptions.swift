@@ -1,7 +1,7 @@
 import BundleValues
 import ArgumentParser
 import BundleCore
-import ClientShell
+import BundleShell
 
 /// The flags of a verdict about a launch, for `confirm` and `fail`.
 struct VerdictOptions: ParsableArguments {

@@ -1,30 +1,30 @@
 import BundleDisk
 import BundleFormats
-public import BundleValues
+package import BundleValues
 
 /// Launches clients: select, organize, begin. `Verdicts` settles a launch.
 ///
 /// A `Launcher` holds the lock of the store's only shell. So no client runs when it is created, and the shell of a
 /// trial without a verdict has ended.
-public struct Launcher: Sendable {
+package struct Launcher: Sendable {
     /// The configuration of the device.
-    public struct LaunchDevice: Sendable {
+    package struct LaunchDevice: Sendable {
         /// The path of the store.
-        public let store: String
+        package let store: String
         /// The version of the shell.
-        public let shell: SemanticVersion
+        package let shell: SemanticVersion
         /// The folder of the shell's own client; nil if it has none.
-        public let seed: String?
+        package let seed: String?
         /// Whether all files of a client are compared with its receipt before its launch.
-        public let verifies: Bool
+        package var verifies: Bool
         /// Reads Meteor bundles; without it none is launched. `DeviceContainer` sets it if a Meteor server is
         /// configured.
         package var layout: (any MeteorLayout)?
         /// The sources whose clients may run, in order of preference; nil for the order that the store has.
-        public let sources: SourceOrder?
+        package var sources: SourceOrder?
 
         /// Creates a configuration.
-        public init(
+        package init(
             store: String, shell: SemanticVersion, seed: String?, verifies: Bool, sources: SourceOrder? = nil
         ) {
             self.sources = sources
@@ -57,7 +57,7 @@ public struct Launcher: Sendable {
 
     /// Opens the store and creates it if it is missing. Throws `storeLocked` if another shell runs on it. The log of
     /// `environment` receives messages about repairs and about clients that cannot be launched.
-    public init(_ device: LaunchDevice, environment: Environment) throws {
+    package init(_ device: LaunchDevice, environment: Environment) throws {
         self.device = device
         let writes = DiskWrites(environment)
         var environment = environment
@@ -182,7 +182,7 @@ public struct Launcher: Sendable {
     package var isReplaced: Bool { (try? store.get())?.folders.root.isReplaced == true }
 
     /// Prepares and begins a launch, for a shell that shows the client itself.
-    public func launch() throws -> Launched {
+    package func launch() throws -> Launched {
         while true {
             if let launched = try begin(try prepare()) { return launched }
         }
@@ -250,7 +250,7 @@ public struct Launcher: Sendable {
 
     /// Prepares the installed client or the seed for display without a launch. Returns nil if the client is missing
     /// or must not run.
-    public func ready(_ name: ClientName) throws -> ReadyClient? {
+    package func ready(_ name: ClientName) throws -> ReadyClient? {
         let inventory = try inventory()
         if let version = name.version, inventory.ledger.recall(of: version) != nil { return nil }
         return try ready(name, in: inventory)
@@ -388,14 +388,14 @@ extension Launcher {
     }
 
     /// Records a launch that the disk refused before. Returns the same launch if the disk still refuses.
-    public func record(again launched: Launched) -> Launched {
+    package func record(again launched: Launched) -> Launched {
         guard !launched.isRecorded, (try? record(launched.name, launched.token)) != nil else { return launched }
         return Launched(
             prepared: launched.prepared, token: launched.token, isTrial: launched.isTrial, isRecorded: true)
     }
 
     /// Stops the choice of clients on trial, because the disk refuses to record their launches.
-    public func refuseTrials() { writes.refuse() }
+    package func refuseTrials() { writes.refuse() }
 
     private func record(_ name: ClientName, _ token: LaunchToken, awaitsPage: Bool = false) throws -> Ledger? {
         let (store, time) = (try store.get(), environment.now())

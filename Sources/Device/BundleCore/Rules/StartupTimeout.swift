@@ -15,17 +15,19 @@ public struct StartupTimeout: Sendable, Equatable {
     }
 
     /// Throws if `duration` is not in `range`.
-    package init(_ duration: Duration) throws(StartupTimeoutError) {
+    public init(_ duration: Duration) throws(StartupTimeoutError) {
         guard Self.range.contains(duration) else { throw .outOfRange(DurationText(duration).description) }
         self.duration = duration
     }
 }
 
 /// The reason why a startup timeout is refused.
-package enum StartupTimeoutError: Error, Sendable, Equatable, CustomStringConvertible {
+public enum StartupTimeoutError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The time as text.
     case outOfRange(String)
 
-    package var description: String {
+    /// The reason, with the accepted times.
+    public var description: String {
         switch self {
         case .outOfRange(let text): "\(text) is not a valid startup timeout. Use 100ms to 10m, such as 10s"
         }
