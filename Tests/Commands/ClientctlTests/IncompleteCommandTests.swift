@@ -242,7 +242,7 @@ import Testing
             )
         }
         let bare = "mount -t tmpfs tmpfs /proc || exit 90; exec \"$@\""
-        #expect(try run(bare, ["--version"]).text == "0.9.0\n")
+        #expect(try run(bare, ["--version"]).text == "1.0.0-rc.1\n")
         let refused = try run(bare, site.arguments("check"))
         #expect(refused.status == 78)
         #expect(

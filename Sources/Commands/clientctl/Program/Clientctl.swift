@@ -102,7 +102,7 @@ struct VersionCommand: ParsableCommand {
 
 /// The version of this program, and the name that it sends to servers.
 enum Product {
-    static let version = "0.9.0"
+    static let version = "1.0.0-rc.1"
     static let userAgent = "clientctl/\(version)"
 
     /// Prints the version; with `json`, also those of the libraries.

@@ -30,6 +30,7 @@ public struct ConfigFile: ConfigLoader {
     /// Describes the file at `path`.
     ///
     /// - Parameters:
+    ///   - path: The path of the file.
     ///   - userAgent: The header of all requests.
     ///   - others: Members that the program reads itself. A member that is neither one of them nor in `names` is an error.
     ///   - environment: Passed to the container.

@@ -33,6 +33,7 @@ public struct DeviceContainer: Sendable {
         /// Describes the feed at `source`.
         ///
         /// - Parameters:
+        ///   - source: The address of its manifest, or of a channel file.
         ///   - trust: The path of the public key, or of the trust root, that verifies releases.
         ///   - appId: The application whose releases are accepted; nil for the one of the first release.
         ///   - fetcher: Downloads from the feed; nil for the `fetcher(for:)` of the container.
