@@ -14,20 +14,19 @@ struct Embedder {
         let file = ConfigFile(
             CommandLine.arguments[1], userAgent: "Embedder/1.0", ignoring: ["volume"], environment: environment)
         var device = try await file.load()
-        var configuration = ShellConfiguration(store: "store", shellVersion: try SemanticVersion(parsing: "1.0.0"))
-        configuration.startupTimeout = try StartupTimeout(.seconds(45))
-        configuration.healthCheck = { client in { client.root.path.isEmpty ? .failed("there is no page") : .passed } }
-        if device.feed == nil {
-            device = DeviceContainer(configuration, userAgent: "Embedder/1.0", environment: environment)
-            let url = try FetchURL(parsing: "https://updates.example.com/channels/stable.json")
-            let fetcher = CountingFetcher(inner: try device.fetcher(for: url))
-            device.feed = DeviceContainer.Feed(.channel(url), trust: "release.pub.pem", fetcher: fetcher)
+        device.configuration.startupTimeout = try StartupTimeout(.seconds(45))
+        device.configuration.healthCheck = { client in
+            { client.root.path.isEmpty ? .failed("there is no page") : .passed }
         }
         device.network.proxy = ""
         device.network.stallTimeout = .seconds(10)
         device.network.clientCertificate = ClientCertificate(path: "/etc/embedder/device.p12", keyPath: nil)
         let sessions = MemorySessions()
         device.sessions = sessions
+        // The fetcher of the container has the options and the sessions of this moment.
+        let url = try FetchURL(parsing: "https://updates.example.com/channels/stable.json")
+        let fetcher = CountingFetcher(inner: try device.fetcher(for: url))
+        device.feed = DeviceContainer.Feed(.channel(url), trust: "release.pub.pem", fetcher: fetcher)
         device.shouldDownload = { version in version.semantic.map { $0.description != "1.0.1" } ?? true }
         device.fetchPolicy.rate = 256_000
         device.fetchPolicy.hours = [try ActivationWindows(parsing: "22:00-05:00")]

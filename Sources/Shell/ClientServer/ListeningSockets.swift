@@ -8,8 +8,8 @@ package import BundleValues
 
 extension DeviceContainer {
     /// Creates the update notifications of this device: from the host at `push`, from the Meteor server that the device follows, and from
-    /// changes of the network. The sockets use the `network` of the container, and send the token of its
-    /// `sessions` to the origin of the feed only.
+    /// changes of the network. The sockets use the `network` of the container. The token of its
+    /// `sessions` is sent to the origin of the feed and to that of the Meteor server, and nowhere else.
     ///
     /// Throws if `push` is not the URL of a WebSocket, or if the device has no feed that a host could announce.
     public func listening() throws -> Listening {

@@ -298,7 +298,7 @@ package final class LoopbackHost: PageHost {
         case "getStatus": return try await shell.deviceStatus().members
         case "reload": try await shell.reload()
         case "busy":
-            await shell.pageDidChange(token, isBusy: body["busy"]?.boolValue == true, report: Self.report(body))
+            await shell.setBusy(body["busy"]?.boolValue == true, for: token, report: Self.report(body))
         case "visibility": await report(visibility: body, token)
         case "report":
             let complaint = PageComplaint(body)

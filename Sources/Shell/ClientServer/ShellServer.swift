@@ -1,4 +1,5 @@
 package import BundleServe
+import BundleCore
 public import BundleShell
 import BundleValues
 package import MeteorSource
@@ -26,7 +27,7 @@ public final class ShellServer: Sendable {
     public let shell: ClientShell
     /// The port on which it listens, at 127.0.0.1.
     public let port: Int
-    /// The events of the shell in order. The newest hundred are kept for a slow observer. They replace the `events` of the shell, which the
+    /// The events of the shell in order. The newest thousand are kept for a slow observer. They replace the `events` of the shell, which the
     /// server reads.
     public let events: AsyncStream<ShellEvent>
 
@@ -50,18 +51,22 @@ public final class ShellServer: Sendable {
     }
 
     /// Opens the store of `device`, selects its client, and listens. Throws if the store is in use, if nothing can be shown and the device
-    /// has no source, or if the port is in use.
+    /// has no source, or if a port that `options` names is in use. A derived port that is in use is replaced by the next free one, with a
+    /// message in the log.
     public static func start(_ device: DeviceContainer, _ options: Options = Options()) async throws -> ShellServer {
         var device = device
         let endpoints = EndpointWatch(device.configuration.startupTimeout)
         device.configuration.visibility = .reported
         device.configuration.endpointWatch = endpoints
+        if device.configuration.device.layout == nil {
+            device.configuration.device.layout = MeteorBundles(platform: .android)
+        }
         let bridge = LoopbackBridge(
             ScreenDesign(
                 texts: try options.texts.map { try ScreenTexts(file: $0) } ?? .standard,
                 style: try options.style.map { try ScreenStyle(file: $0) }, device: MachineIdentity.hostName))
         let shell = try device.shell(bridge: bridge)
-        let (events, observers) = AsyncStream<ShellEvent>.makeStream(bufferingPolicy: .bufferingNewest(100))
+        let (events, observers) = AsyncStream<ShellEvent>.makeStream(bufferingPolicy: .bufferingNewest(1000))
         let host = try LoopbackHost(shell, bridge, endpoints: endpoints) { observers.yield($0) }
         let (sessions, environment) = (device.sessions, device.environment)
         let launch = ShellLaunch(shell) { await bridge.noteEnded(sessions, at: environment.now()) }
@@ -69,13 +74,19 @@ public final class ShellServer: Sendable {
             sessions: sessions, launch: launch, bridge: bridge, log: environment.log,
             userDidSignIn: { await shell.checkSoon(within: .zero) })
         let shown = try await boot.first(waits: device.hasSource)
-        let appId = try await shell.meteorAppId() ?? device.feed?.appId
+        let meteorId = try await shell.meteorAppId()
+        let appId = device.feed?.appId ?? device.server?.source.appId ?? meteorId
         var configuration = ServerConfiguration(
             port: options.port.map { .fixed($0) } ?? .derived(appId: appId), bridge: try .page())
         configuration.opensSockets = true
         configuration.environment = environment
         configuration.allowConnections(to: device.followedServer)
         let server = try await PageServer.start(configuration, host: host)
+        if server.port != server.wantedPort {
+            environment.log(
+                "port \(server.wantedPort) is in use, so the server listens on \(server.port): pages cannot read data that they stored at "
+                    + "\(server.wantedPort).")
+        }
         return ShellServer(host, shell, server, boot, shown, events)
     }
 
@@ -88,7 +99,8 @@ public final class ShellServer: Sendable {
         }
     }
 
-    /// Ends the shell and closes all connections within two seconds. A client on trial is neither failed nor confirmed.
+    /// Ends the shell and closes all connections within two seconds. Call it after the task of `run` has been cancelled and has ended. A
+    /// client on trial is neither failed nor confirmed.
     public func stop() async {
         await shell.stop()
         await server.stop(grace: .seconds(2))

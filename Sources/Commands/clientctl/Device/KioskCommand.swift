@@ -1,4 +1,5 @@
 import ArgumentParser
+import BundleFetch
 import BundleServe
 import BundleValues
 import CLibrary
@@ -294,7 +295,8 @@ private final class OrderReader: Sendable {
     init(port: Int, users: ServeUsers) throws {
         (self.port, self.users) = (port, users)
         page = "http://127.0.0.1:\(port)/"
-        fetcher = try DeviceContainer.fetcher(.command)
+        // Without the log of requests: it polls twice a second.
+        fetcher = try DeviceContainer.fetcher(FetchOptions(userAgent: Product.userAgent))
         guard LoopbackPort.users(of: port) != nil else {
             throw UpdateFailure(
                 .configInvalid, subject: "/proc/net/tcp",

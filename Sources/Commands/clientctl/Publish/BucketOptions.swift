@@ -13,7 +13,7 @@ struct BucketReading: ParsableArguments {
     func requireBucket(_ place: any FeedLocation) throws {
         if case .bucket = place.address { return }
         guard CommandLineFlags.contain("credential-command") else { return }
-        throw ValidationError("--credential-command is for buckets, and \(place.address) is none: leave it out.")
+        throw ValidationError("--credential-command is for buckets, and \(place.address) is not one: leave it out.")
     }
 
     func client(_ address: BucketAddress) throws -> ObjectClient {
@@ -169,7 +169,7 @@ struct BucketOptions: ParsableArguments {
         if case .bucket = place.address { return }
         try reading.requireBucket(place)
         if let flag = ["single-writer", "document-max-age"].first(where: CommandLineFlags.contain) {
-            throw ValidationError("--\(flag) is for buckets, and \(place.address) is none: leave it out.")
+            throw ValidationError("--\(flag) is for buckets, and \(place.address) is not one: leave it out.")
         }
     }
 }

@@ -380,7 +380,7 @@ extension ClientShell {
 
     /// Marks the page busy or idle. A busy page delays changes of the client for as long as its channel allows, or ten minutes
     /// if the channel sets no limit.
-    public func pageDidChange(_ token: LaunchToken, isBusy: Bool, report: PageReport) {
+    public func setBusy(_ isBusy: Bool, for token: LaunchToken, report: PageReport) {
         send(.page(.busy(isBusy, report, mayActivate: isInActivationWindow), token))
     }
 
@@ -435,8 +435,8 @@ extension ClientShell {
 
 // The decisions of operators.
 extension ClientShell {
-    /// Goes back to `target`, or else to the last good client, the next lower one, or the seed, and returns it. The page reloads and
-    /// shows it. Newer clients are blocked until `unblock`. Throws if there is no way back.
+    /// Goes back to `target`, or else to the last good client, the next lower one, or the seed, and returns it. Open pages reload
+    /// and show it as soon as none is busy. Newer clients are blocked until `unblock`. Throws if there is no way back.
     @discardableResult
     public func rollBack(to target: ClientName? = nil) throws -> ClientName {
         switch try openVerdicts().rollBack(to: target) {
@@ -445,7 +445,7 @@ extension ClientShell {
             return target
         case .notShown(let name): return name
         case .alreadyBack(let name, let advice), .nothingBelow(let name, let advice):
-            throw UpdateFailure(.configInvalid, subject: name.shortDescription, advice)
+            throw UpdateFailure(.usage, subject: name.shortDescription, advice)
         }
     }
 

@@ -3,6 +3,7 @@ import BundleDisk
 import BundleFetch
 import BundleFormats
 public import BundleValues
+import CLibrary
 import MeteorSource
 
 /// Loads the settings of a device, which a program has in its build, in its system or in a file.
@@ -12,7 +13,7 @@ public protocol ConfigLoader: Sendable {
 }
 
 /// A JSON file of settings, such as `/etc/clientctl.json`. Its members are flags of `clientctl serve` without the dashes, and mean the same.
-/// Relative paths begin at the folder of the file.
+/// Relative paths begin at the folder of the file. The files that it names are opened later, by the parts that use them.
 public struct ConfigFile: ConfigLoader {
     /// The flags that the library has.
     public static let names: Set = [
@@ -44,23 +45,40 @@ public struct ConfigFile: ConfigLoader {
     public func load() async throws -> DeviceContainer {
         let settings = try settings()
         var container = DeviceContainer(try configuration(settings), userAgent: userAgent, environment: environment)
-        container.network.proxy = try settings.text("proxy")
+        container.network.proxy = try settings.value("proxy", Self.proxy)
         container.network.caFile = try settings.path("ca-file")
         container.network.clientCertificate = try settings.path("client-cert").map { certificate in
             ClientCertificate(path: certificate, keyPath: try settings.path("client-key"))
         }
-        container.feed = try feed(settings)
-        container.server = try settings.value("meteor") { url in
-            let platform = try settings.value("platform") { text in
+        if container.network.clientCertificate == nil, try settings.text("client-key") != nil {
+            throw settings.refusal("client-key", "needs client-cert")
+        }
+        let platform =
+            try settings.value("platform") { text in
                 guard let platform = MeteorPlatform(rawValue: text) else { throw ConfigError("is android or ios") }
                 return platform
-            }
-            var server = MeteorServerOptions(rootURL: try FetchURL(parsing: url), platform: platform ?? .android)
+            } ?? .android
+        container.configuration.device.layout = MeteorBundles(platform: platform)
+        container.feed = try feed(settings)
+        container.server = try settings.value("meteor") { text in
+            let url = try FetchURL(parsing: text)
+            if url.isFile { throw ConfigError("is the http or https URL of a server") }
+            var server = MeteorServerOptions(rootURL: url, platform: platform)
             if container.feed == nil { server.appId = try settings.text("app-id") }
             return DeviceContainer.Server(server)
         }
         container.push = try settings.text("push")
         return container
+    }
+
+    /// Returns the proxy in `text`; empty for `none`.
+    private static func proxy(_ text: String) throws -> String {
+        if text == "none" { return "" }
+        let schemes = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"]
+        guard schemes.contains(where: { text.hasPrefix("\($0)://") }), !text.utf8.contains(where: { $0 <= 0x20 }) else {
+            throw ConfigError("is none or the URL of a proxy")
+        }
+        return text
     }
 
     private func configuration(_ settings: Members) throws -> ShellConfiguration {
@@ -81,7 +99,12 @@ public struct ConfigFile: ConfigLoader {
         {
             configuration.startupTimeout = timeout
         }
-        let interval = try settings.value("check-interval") { try DurationText(parsing: $0).duration }
+        let interval = try settings.value("check-interval") { text in
+            let interval = try DurationText(parsing: text).duration
+            guard interval >= .seconds(1) else { throw ConfigError("is less than 1s") }
+            return interval
+        }
+        configuration.retryPause = interval ?? RetryRule.standardPause
         configuration.polling = ShellConfiguration.Polling(
             PollPace(every: interval ?? RetryRule.standardPause), yields: interval == nil)
         configuration.activation = try settings.value("activation-window") { try ActivationWindows(parsing: $0) }
@@ -114,11 +137,21 @@ public struct ConfigFile: ConfigLoader {
         } catch {
             throw UpdateFailure(.configInvalid, subject: path, "The configuration \(path) cannot be read: \(error).")
         }
-        let members = Members(object: object, path: path)
+        let members = Members(object: object, path: try Self.fromRoot(path))
         if let unknown = object.members.first(where: { !Self.names.contains($0.name) && !others.contains($0.name) }) {
             throw members.refusal(unknown.name, "is not a setting of this program: remove it")
         }
         return members
+    }
+}
+
+extension ConfigFile {
+    /// Returns `path` from the root of the file system.
+    private static func fromRoot(_ path: String) throws -> String {
+        if path.hasPrefix("/") { return path }
+        guard let folder = getcwd(nil, 0) else { throw DiskError("find", at: ".", code: errno) }
+        defer { free(folder) }
+        return "\(String(cString: folder))/\(path)"
     }
 }
 
@@ -144,7 +177,9 @@ private struct Members {
     /// Returns the text of a member, or nil if it is absent.
     func text(_ name: String) throws -> String? {
         guard let value = object[name], value != .null else { return nil }
-        guard let text = value.stringValue, !text.isEmpty else { throw refusal(name, "is not a text") }
+        guard let text = value.stringValue ?? value.integerValue.map(String.init), !text.isEmpty else {
+            throw refusal(name, "is not a text")
+        }
         return text
     }
 
@@ -156,7 +191,8 @@ private struct Members {
         } catch let failure as UpdateFailure {
             throw failure
         } catch {
-            throw refusal(name, "\(error is ConfigError ? "" : "is not valid: ")\(error)")
+            let reason = "\(error is ConfigError ? "" : "is not valid: ")\(error)"
+            throw refusal(name, reason.hasSuffix(".") ? String(reason.dropLast()) : reason)
         }
     }
 
@@ -170,8 +206,13 @@ private struct Members {
 
     func flag(_ name: String) throws -> Bool {
         guard let value = object[name], value != .null else { return false }
-        guard let flag = value.boolValue else { throw refusal(name, "is neither true nor false") }
-        return flag
+        switch value.stringValue?.lowercased() ?? value.integerValue.map(String.init)
+            ?? value.boolValue.map(String.init)
+        {
+        case "1", "true", "yes", "on": return true
+        case "", "0", "false", "no", "off": return false
+        default: throw refusal(name, "is neither true nor false")
+        }
     }
 
     /// Returns an absolute path.

@@ -15,7 +15,7 @@ public struct DeviceContainer: Sendable {
         public let source: FeedAddress
         /// The path of a PEM public key, of a folder with such keys, or of a trust root.
         public let trust: String
-        /// The application of the device; nil accepts every application.
+        /// The application of the device; nil for the one of the first release.
         public let appId: String?
         /// The ID that places the device in rollouts; nil for the stored one, or else the ID of the machine.
         public var deviceId: String?
@@ -58,8 +58,12 @@ public struct DeviceContainer: Sendable {
         }
     }
 
-    /// The configuration of the device's shell.
-    public package(set) var configuration: ShellConfiguration
+    /// The configuration of the device's shell. Its store has to stay that with which the container was created.
+    public var configuration: ShellConfiguration {
+        didSet {
+            if configuration.device.layout == nil { configuration.device.layout = oldValue.device.layout }
+        }
+    }
     /// The source of archives; nil if there is none.
     public var feed: Feed?
     /// The source of hot code pushes; nil if there is none.
@@ -73,7 +77,8 @@ public struct DeviceContainer: Sendable {
     public var push: String?
     /// The user agent, the proxy, the authorities and the time limits of all requests and sockets.
     public var network: FetchOptions
-    /// The sessions of the users, whose token the feed and the pushes of its host require; those in the store by default.
+    /// The sessions of the users, whose token is sent to the feed, to the host that announces it if it has the same origin, and to the
+    /// Meteor server; those in the store by default.
     public var sessions: any SessionRepository
     /// Decides on the download of a version that the rules accept. With false, the device keeps its client, and the
     /// next check asks again. This is not a failure.
@@ -279,7 +284,7 @@ extension DeviceContainer {
     package static let traffic = Traffic()
 
     /// Returns the standard fetcher for a server at `url`. It uses `network`, and sends the token of `sessions` to the origin of `url`
-    /// only. A program that changes requests or counts them wraps it in a fetcher of its own.
+    /// only; later changes of both do not reach it. A program that changes requests or counts them wraps it in a fetcher of its own.
     public func fetcher(for url: FetchURL) throws -> any Fetcher {
         try Self.fetcher(network, for: url, sessions: sessions, environment: environment)
     }

@@ -14,7 +14,7 @@ public struct DeviceStatus: Sendable, Equatable {
         case trial
         /// The client has confirmed a start.
         case good
-        /// The client has failed once. It is tried again after another client was launched.
+        /// The client has failed once. It is tried once more later.
         case failed
         /// The client does not run again.
         case blocked
@@ -42,7 +42,7 @@ public struct DeviceStatus: Sendable, Equatable {
         public let sha256: String
         /// The time of its installation.
         public let installedAt: Timestamp
-        /// The time of its first confirmed start; nil before it.
+        /// The time of its last confirmed start; nil before one, and after a failed start.
         public let confirmedAt: Timestamp?
     }
 
@@ -66,7 +66,7 @@ public struct DeviceStatus: Sendable, Equatable {
     public let ready: Client?
     /// The installed clients.
     public let installed: [Client]
-    /// The last start that failed, whether or not its client is still installed.
+    /// The newest failed start of a client that has not confirmed a start since, whether or not the client is still installed.
     public let lastFailure: FailedStart?
     /// Whether the running client replaced the one that failed last, and has not confirmed a start since.
     public let isRolledBack: Bool

@@ -5,7 +5,8 @@ public import BundleValues
 public enum ShellEvent: Sendable, Equatable {
     /// Another client is ready; `reload` shows it.
     case updateAvailable(ClientName)
-    /// A download has `bytes` of its size, which is nil if the server does not send it. Sent at most twice a second, and at the end.
+    /// A download has `bytes` of its size, which is nil for a Meteor server. Sent at most twice a second, and at the end if the size is
+    /// known.
     case downloading(bytes: Int, of: Int?)
     /// A check installed a client of `size` bytes, for which it downloaded `bytes`.
     case installed(ClientName, bytes: Int, size: Int)

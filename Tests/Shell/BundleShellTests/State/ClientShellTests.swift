@@ -76,7 +76,7 @@ import Testing
         let shell = try fixture.shell(hasSeed: false)
         try await shell.start()
         let failure = await #expect(throws: UpdateFailure.self) { try await shell.rollBack() }
-        #expect(failure?.code == .configInvalid, "\(failure?.message ?? "")")
+        #expect(failure?.code == .usage, "\(failure?.message ?? "")")
     }
 
     @Test func `a bridge calls a web view on the main thread in order`() async throws {

@@ -92,13 +92,14 @@ struct ConfigFileTests {
             """
             {"store": "store", "shell-version": "1.2.0", "seed": "/seed", "channel": "https://x.test/channels/stable.json",
              "trust": "a.pub.pem", "app-id": "app", "group": "lobby", "push": "wss://x.test/push", "keep": 5,
-             "startup-timeout": "20s", "check-interval": "1h", "verify-on-launch": true, "proxy": "http://proxy.test:1", "port": 9}
+             "startup-timeout": "20s", "check-interval": "1h", "verify-on-launch": "yes", "proxy": "http://proxy.test:1", "port": 9}
             """, ignoring: ["port"])
         let configuration = container.configuration
         #expect(configuration.device.store == folder.file("store") && configuration.device.seed == "/seed")
         #expect(configuration.device.shell.description == "1.2.0" && configuration.verifiesFiles)
         #expect(configuration.keep == 5 && configuration.startupTimeout.duration == .seconds(20))
         #expect(configuration.polling == .init(PollPace(every: .seconds(3600)), yields: false))
+        #expect(configuration.retryPause == .seconds(3600) && configuration.device.layout != nil)
         let feed = try #require(container.feed)
         #expect(feed.source == .channel(try FetchURL(parsing: "https://x.test/channels/stable.json")))
         #expect(feed.trust == folder.file("a.pub.pem") && feed.appId == "app" && feed.groups == ["lobby"])
@@ -110,13 +111,17 @@ struct ConfigFileTests {
         (#"{"store": "s", "chanel": "x"}"#, "chanel is not a setting of this program"),
         (#"{"store": "s", "startup-timeout": "20"}"#, "startup-timeout is not valid"),
         (#"{"store": "s", "startup-timeout": "1d"}"#, "startup-timeout is not valid"),
+        (#"{"store": "s", "check-interval": "0s"}"#, "check-interval is less than 1s"),
+        (#"{"store": "s", "proxy": "proxy.test"}"#, "proxy is none or the URL of a proxy"),
+        (#"{"store": "s", "client-key": "k.pem"}"#, "client-key needs client-cert"),
+        (#"{"store": "s", "platform": "web"}"#, "platform is android or ios"),
+        (#"{"store": "s", "meteor": "file:///x"}"#, "meteor is the http or https URL of a server"),
         (#"{"store": "s", "keep": 0}"#, "keep is not a whole number of 1 or more"),
         (#"{"store": "s", "channel": "https://x.test/c.json"}"#, "trust is missing"),
         (
             #"{"store": "s", "trust": "t", "channel": "https://x.test/c.json", "manifest": "m.json"}"#,
             "exclude each other"
         ),
-        (#"{"store": "s", "meteor": "https://x.test", "platform": "web"}"#, "platform is android or ios"),
         (#"["store"]"#, "is not a JSON object"),
     ])
     func `refuses a file that misses a setting or has a wrong one`(text: String, reason: String) async throws {
