@@ -161,7 +161,7 @@ import Testing
             (["action": "rollout", "version": "1.1.0", "percent": ""], "Missing percentage"),
             (["action": "recall", "version": "1.1.0", "reason": ""], "Missing --reason"),
             (["action": "pause", "version": "9.9.9"], "9.9.9"), (["action": "pause", "version": "x"], "version"),
-            (["action": "target", "version": "1.1.0", "groups": "a b"], "Groups are"),
+            (["action": "target", "version": "1.1.0", "groups": "a b"], "is not a list of groups"),
         ] as [([String: String], String)] {
             let question = try console.post("/ask", fields.merging(["channel": "stable"]) { $1 })
             #expect(question.status == 409 && question.text.contains(words), "\(fields): \(question.text)")

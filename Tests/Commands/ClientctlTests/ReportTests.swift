@@ -143,11 +143,12 @@ import Testing
         try start("anne", failing: true)
         try report("anne", to: url).succeeded("reported")
         #expect(receiver.requests.count == 2)
+        let version = try #require(try Clientctl.run(["--version"]).text.split(separator: "\n").first)
         for request in receiver.requests {
             #expect(request.method == "POST")
             #expect(
                 request.headers.map { "\($0.name): \($0.value)" } == [
-                    "Host: 127.0.0.1:\(receiver.port)", "User-Agent: clientctl/0.9.0", "Accept: */*",
+                    "Host: 127.0.0.1:\(receiver.port)", "User-Agent: clientctl/\(version)", "Accept: */*",
                     "Content-Type: application/json", "Content-Length: \(request.body.count)",
                 ])
         }
