@@ -72,14 +72,17 @@ class Machine:
         return collections.Counter({colour: count / colours.total() for colour, count in colours.items()})
 
     def wait(self, what, holds, keep=None):
-        """Waits for a picture, and keeps it as NUMBER.png, or as KEEP.png if it is not dark. Returns the seconds since the start."""
+        """Waits for a picture, and keeps it as NUMBER.png, or as KEEP.png, which also waits for something bright, such as the text of the page.
+        Returns the seconds since the start."""
         end = time.monotonic() + PATIENCE
         while True:
             if self.process.poll() is not None:
                 sys.exit(f"{self.name}: the machine has ended")
             shares = self.picture()
             if shares and holds(shares):
-                break
+                width, height, pixels = read_picture(f"{self.folder}/screen.ppm")
+                if not keep or sum(value > 128 for value in pixels) >= len(pixels) / 1000:
+                    break
             if time.monotonic() > end:
                 with open(f"{self.folder}/journal", encoding="utf-8", errors="replace") as file:
                     print("".join(file.readlines()[-60:]))
@@ -87,9 +90,6 @@ class Machine:
             time.sleep(2)
         took = time.monotonic() - self.began
         self.pictures += 1
-        width, height, pixels = read_picture(f"{self.folder}/screen.ppm")
-        if keep and sum(value > 128 for value in pixels) < len(pixels) / 1000:
-            sys.exit(f"{self.name}: the picture of {what} is dark")
         write_png(f"{self.folder}/{keep or self.pictures}.png", width, height, pixels)
         self.say(f"{what}, {took:.0f} s after the start of the machine")
         return took
